@@ -10,38 +10,99 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from azure.core.exceptions import ResourceNotFoundError
+from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.eventhub import parse_connection_string
+from azure.eventhub.aio import EventHubProducerClient
+from azure.eventhub.exceptions import EventHubError
+from azure.identity.aio import DefaultAzureCredential
 from azure.storage.blob.aio import ContainerClient
 from pydantic import ValidationError
 
-from functions.connections import Connection, SettingsError
+from functions.connections import Connection, SettingsError, connection_string_of
 from functions.settings import Settings, faults_of
-from local.hub_positions import (
-    SEQUENCE_NUMBER,
-    BlobPositions,
-    HubPartition,
-    HubReadError,
-    checkpoint_folder,
-    connect_checkpoints,
-    connect_hub,
-    faults,
-)
 from local.platform import INTERRUPTED, ROOT, Addresses, PlatformPorts
-from local.platform.settings import application_settings
+from local.platform.app import application_settings
 
+#: Partitions that are read at the same time: each opens a connection, and the service takes 50 calls/s.
+_AT_ONCE = 8
+
+#: The blob metadata with the number of the last event that was taken.
+_SEQUENCE_NUMBER = "sequencenumber"
 _FAILED, _REFUSED = 1, 2
 _ALL = "all"
 #: An instance renews what it owns each half minute, and loses it after this time (`host.json`'s default).
 _OWNED_FOR = timedelta(minutes=2)
 
-#: The number of the last event that counts as taken, or one end of what the hub keeps.
+#: The number of the last event that counts as taken, or one end of the hub's events.
 type Target = int | Literal["start", "end"]
+
+
+class HubReadError(Exception):
+    """Event Hubs or Blob Storage failed. The text is one line; a later read may succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubPartition:
+    """A partition keeps the events from sequence number `begin` to `last` (-1: there never was one)."""
+
+    id: str
+    begin: int
+    last: int
+
+    def waiting(self, checkpoint: int | None) -> int:
+        """Count the events after a checkpoint; of a hub that was created again, all are waiting."""
+        is_known = checkpoint is not None and checkpoint <= self.last
+        following = checkpoint + 1 if checkpoint is not None and is_known else self.begin
+        return max(0, self.last - max(following, self.begin) + 1)
+
+
+def checkpoint_folder(namespace: str, hub: str, consumer_group: str) -> str:
+    """Return the name prefix of the host's checkpoint blobs of one hub and consumer group."""
+    return f"{namespace}/{hub}/{consumer_group}/checkpoint/".lower()
+
+
+def connect_hub(connection: Connection, name: str) -> tuple[EventHubProducerClient, str]:
+    """Return the client of a hub, and the host name of its namespace. Raises `SettingsError`.
+
+    An `EntityPath` in the connection string takes precedence over `name`, as in the Functions host.
+    """
+    if not connection.connection_string:
+        address = connection.address or ""
+        return EventHubProducerClient(address, name, _credential(connection)), address
+    with connection_string_of("EventHubConnection"):
+        parsed = parse_connection_string(connection.connection_string)
+        client = EventHubProducerClient.from_connection_string(
+            connection.connection_string, eventhub_name=parsed.eventhub_name or name
+        )
+    return client, parsed.fully_qualified_namespace.partition(":")[0]
+
+
+def connect_checkpoints(connection: Connection) -> ContainerClient:
+    """Return the client of the container with the checkpoints. Raises `SettingsError`."""
+    name = "azure-webjobs-eventhub"
+    if not connection.connection_string:
+        return ContainerClient(connection.address or "", name, _credential(connection))
+    with connection_string_of(connection.setting):
+        return ContainerClient.from_connection_string(connection.connection_string, name)
+
+
+def _credential(connection: Connection) -> DefaultAzureCredential:
+    return DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+
+
+@contextmanager
+def faults(service: str) -> Iterator[None]:
+    """Turn the errors of the SDKs into `HubReadError`."""
+    try:
+        yield
+    except (AzureError, EventHubError) as error:
+        raise HubReadError(f"{service}: {type(error).__name__}") from error
 
 
 class PositionsKeptError(Exception):
@@ -50,18 +111,43 @@ class PositionsKeptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HubReaders:
-    """A hub's partitions, and the blobs with what one consumer group has taken of them."""
+    """A hub, and the blobs with the positions of one consumer group."""
 
-    positions: BlobPositions
+    hub: EventHubProducerClient
     blobs: ContainerClient
     folder: str
+
+    async def partitions(self) -> Sequence[HubPartition]:
+        """Read each partition's first and last number from the hub. Raises `HubReadError`."""
+        limit = asyncio.Semaphore(_AT_ONCE)
+        with faults("Event Hubs"):
+            ids = await self.hub.get_partition_ids()
+            return await asyncio.gather(*(self._partition(each, limit) for each in ids))
+
+    async def _partition(self, partition: str, limit: asyncio.Semaphore) -> HubPartition:
+        async with limit:
+            its = await self.hub.get_partition_properties(partition)
+        return HubPartition(partition, its["beginning_sequence_number"], its["last_enqueued_sequence_number"])
+
+    async def checkpoints(self) -> Mapping[str, int]:
+        """Read all checkpoints in one listing. Raises `HubReadError`."""
+        found: dict[str, int] = {}
+        with faults("Blob Storage"):
+            try:
+                async for blob in self.blobs.list_blobs(self.folder, include=["metadata"]):
+                    number = (blob.metadata or {}).get(_SEQUENCE_NUMBER, "")
+                    if number.lstrip("-").isdecimal():
+                        found[blob.name.removeprefix(self.folder)] = int(number)
+            except ResourceNotFoundError:
+                return {}  # the host creates the container with its first checkpoint
+        return found
 
     async def move(
         self, partitions: Sequence[HubPartition], target: Target, *, are_left: bool = False
     ) -> None:
-        """Set the checkpoints; `are_left` says that nobody reads them, whatever a reader has left behind.
+        """Set the checkpoints; with `are_left`, ignore the ownership blobs of readers that have ended.
 
-        Raises `PositionsKeptError`: it leads nowhere, or one is read; `AzureError`.
+        Raises `PositionsKeptError` for a target beyond the end, or a partition with a reader; `AzureError`.
         """
         if isinstance(target, int) and any(target > each.last for each in partitions):
             raise PositionsKeptError(f"{target} lies beyond the end of the hub: nothing would be read")
@@ -74,11 +160,11 @@ class HubReaders:
     async def _write(self, partition: str, number: int) -> None:
         """Write it without an offset: the reader then goes by the number."""
         blob = self.blobs.get_blob_client(self.folder + partition)
-        if number < 0:  # the first event of all: as before the first start
+        if number < 0:  # before the first event: no checkpoint
             with suppress(ResourceNotFoundError):
                 await blob.delete_blob()
         else:
-            metadata = {SEQUENCE_NUMBER: str(number), "clientidentifier": "moved"}
+            metadata = {_SEQUENCE_NUMBER: str(number), "clientidentifier": "moved"}
             await blob.upload_blob(b"", metadata=metadata, overwrite=True)
 
     async def _check_left(self, partitions: Sequence[HubPartition]) -> None:
@@ -134,13 +220,13 @@ async def _run(partition: str | None, target: Target | None) -> None:
         environment |= application_settings(ROOT, environment, Addresses(PlatformPorts()), local)
     async with AsyncExitStack() as stack:
         readers = await open_readers(stack, Settings(), _host_storage(environment))
-        partitions = await readers.positions.partitions()
+        partitions = await readers.partitions()
         if partition is not None and target is not None:
             wanted = [each for each in partitions if partition in {_ALL, each.id}]
             if not wanted:
                 raise PositionsKeptError(f"the hub has no partition {partition!r}")
             await readers.move(wanted, target)
-        _show(partitions, await readers.positions.checkpoints())
+        _show(partitions, await readers.checkpoints())
 
 
 async def open_readers(stack: AsyncExitStack, settings: Settings, host_storage: Connection) -> HubReaders:
@@ -153,7 +239,7 @@ async def open_readers(stack: AsyncExitStack, settings: Settings, host_storage: 
     await stack.enter_async_context(hub)
     await stack.enter_async_context(blobs)
     folder = checkpoint_folder(namespace, hub.eventhub_name, settings.event_hub_consumer_group)
-    return HubReaders(BlobPositions(hub, blobs, folder), blobs, folder)
+    return HubReaders(hub, blobs, folder)
 
 
 def _host_storage(environment: Mapping[str, str]) -> Connection:

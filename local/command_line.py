@@ -2,25 +2,30 @@
 
 0: done, or stopped by a signal. 1: a part failed, a demo or a measurement did not end as expected, a chaos
 run violated an invariant, or an Agent broke a rule. 2: refused, nothing was started or submitted; or a
-command that a check of an Agent was given failed. 3: of a verification nothing failed, but not everything
-could be run. 130: a demo, a chaos run, a measurement, a verification or a check of an Agent was stopped
-before its end.
+command for the check of an Agent failed. 3: no check of a verification failed, but some could not be run.
+130: a demo, a chaos run, a measurement, a verification or a check of an Agent was stopped before its end.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
-from local import arguments, commands
+from local import commands
 from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
+from local.platform.parts import HOSTS
 
 _FAILED = 1
 _REFUSED = 2
 _DEFAULTS = PlatformOptions()
+#: Azurite's services, in the order of their ports.
+_AZURITE_SERVICES = 3
+#: The longest run is a day.
+_MOST_MINUTES = 1_440
 #: Seconds: twice the usual time between two sweeps, and a cold start.
 _PATIENCE = 90
 
@@ -41,7 +46,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _code_of(failure: Exception) -> int | None:
-    """Return the exit code for what a user can meet; None for a mistake in this program."""
+    """Return the exit code for a failure that a user can cause; None for a mistake in this program."""
     # Imported only now: the parts of the platform start sooner without.
     from aiohttp import ClientError  # noqa: PLC0415 - see above
 
@@ -56,12 +61,15 @@ def _code_of(failure: Exception) -> int | None:
 
 
 def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
+    """Return the work of a command; each command imports only the modules that it needs."""
     match chosen.command:
         case "up" | "run":
             start = commands.up if chosen.command == "up" else commands.run
             return start(_options(chosen))
+        case "demo" if chosen.url:
+            return commands.demo_at(chosen.url, chosen.orders, chosen.deliveries)
         case "demo":
-            return _demo(chosen)
+            return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
         case "workflows":
             return commands.lock_workflows()
         case "reset":
@@ -71,10 +79,9 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
 
 
 def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
-    """Return a command that measures or checks; only such a command imports what it needs for that."""
     match chosen.command:
         case "chaos":
-            from tests.chaos.run.command import chaos  # noqa: PLC0415 - see above
+            from tests.chaos.command import chaos  # noqa: PLC0415 - see above
 
             return chaos(chosen.seed, chosen.orders, chosen.minutes, chosen.hosts)
         case "bench":
@@ -88,37 +95,15 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
 
             return cost(chosen.orders, write_page=chosen.page)
         case "verify":
-            from local.verification.command import verify_at  # noqa: PLC0415 - see above
+            from local.verification import verify_at  # noqa: PLC0415 - see above
 
             return verify_at(chosen.url, chosen.operators_url or chosen.url, chosen.patience)
         case _:
-            return _agent_check(chosen)
+            from local.agent_check.command import agent_check  # noqa: PLC0415 - see above
+            from local.agent_check.kit import AgentCheckOptions, read_request  # noqa: PLC0415 - see above
 
-
-def _demo(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
-    if chosen.url:
-        return commands.demo_at(chosen.url, chosen.orders, chosen.deliveries)
-    return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
-
-
-def _agent_check(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
-    from local.agent_check.command import agent_check  # noqa: PLC0415 - as above
-    from local.agent_check.options import AgentCheckOptions, read_request  # noqa: PLC0415 - as above
-
-    return agent_check(
-        AgentCheckOptions(
-            agent=chosen.agent,
-            run=chosen.run,
-            processes=chosen.processes,
-            request=read_request(chosen.request),
-            effects=chosen.effects,
-            hold=chosen.hold,
-            connection=chosen.connection,
-            lock=chosen.lock,
-            abandons_unreadable=chosen.abandons_unreadable,
-            only=tuple(chosen.only),
-        )
-    )
+            given = {name: value for name, value in vars(chosen).items() if name != "command"}
+            return agent_check(AgentCheckOptions(**given | {"request": read_request(chosen.request)}))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -132,74 +117,123 @@ def _parser() -> argparse.ArgumentParser:
     demo = subcommands.add_parser(
         "demo", help="start everything, send many orders and deliveries, print a summary, stop"
     )
-    demo.add_argument(
-        "--orders", type=arguments.count, default=50, metavar="N", help="how many (default: 50)"
-    )
-    demo.add_argument(
-        "--deliveries", type=arguments.count, default=50, metavar="M", help="how many (default: 50)"
-    )
-    demo.add_argument("--url", type=arguments.url, help="use a running application, and start nothing")
+    _add_number(demo, "--orders", 50, "how many", _count)
+    _add_number(demo, "--deliveries", 50, "how many", _count, metavar="M")
+    demo.add_argument("--url", type=_url, help="use a running application, and start nothing")
     _add_platform_options(demo)
     cost = subcommands.add_parser("cost", help="count what orders use, and print what a million of them cost")
-    cost.add_argument(
-        "--orders", type=arguments.positive, default=200, metavar="N", help="at once (default: 200)"
-    )
+    _add_number(cost, "--orders", 200, "at once")
     cost.add_argument("--page", action="store_true", help="write docs/performance.md, too")
     verify = subcommands.add_parser("verify", help="prove that a running deployment works, wherever it runs")
-    verify.add_argument("--url", type=arguments.url, required=True, help="its address")
-    verify.add_argument("--operators-url", type=arguments.url, help="the operators' app, if it is another")
-    verify.add_argument(
-        "--patience",
-        type=arguments.positive,
-        default=_PATIENCE,
-        metavar="S",
-        help="for each thing (default: %(default)s)",
-    )
+    verify.add_argument("--url", type=_url, required=True, help="its address")
+    verify.add_argument("--operators-url", type=_url, help="the operators' app, if it is another")
+    _add_number(verify, "--patience", _PATIENCE, "for each thing", metavar="S")
     verify.epilog = "Keys or tokens: VERIFY_KEY, VERIFY_TOKEN and others, as docs/deploy.md says."
-    _add_chaos_options(
-        subcommands.add_parser(
-            "chaos", help="inject faults while orders are processed, and check the invariants"
-        )
+    chaos = subcommands.add_parser(
+        "chaos", help="inject faults while orders are processed, and check the invariants"
     )
-    _add_bench_options(
-        subcommands.add_parser(
-            "bench",
-            help="measure speed and cost of orders, and print two tables",
-            description="Starts platforms of its own, measures them for about three minutes, and prints "
-            "two tables. On a machine that does other work, the figures mean little.",
-        )
+    _add_number(chaos, "--orders", 200, "how many")
+    _add_number(chaos, "--seed", 1, "decides what happens", int)
+    minutes = "how long orders and faults are sent, before the platform settles"
+    _add_number(chaos, "--minutes", 1.2, minutes, _minutes, metavar="M")
+    hosts = "how many hosts share tables and broker, each with a Durable hub of its own"
+    _add_number(chaos, "--hosts", 2, hosts)
+    bench = subcommands.add_parser(
+        "bench",
+        help="measure speed and cost of orders, and print two tables",
+        description="Starts platforms of its own, measures them for about three minutes, and prints "
+        "two tables. On a machine that does other work, the figures mean little.",
     )
+    _add_number(bench, "--orders", 500, "orders that are sent at once")
+    _add_number(bench, "--spike", 50_000, "orders sent to the API in batches of 500, all at once")
+    bench.add_argument("--profile", type=_svg, metavar="FILE.svg", help="write a flame graph of the host too")
+    _add_memory_option(bench)
+    _add_hosts_option(bench)
     _add_agent_check_options(
         subcommands.add_parser("agent-check", help="prove that an Agent in any language keeps the rules")
     )
     workflows = subcommands.add_parser("workflows", help="look after the workflows' definitions")
-    workflows.add_argument(
-        "action", choices=["lock"], help="write down what each version is made of, in versions.lock"
+    lock = "write down what each version is made of, in versions.lock"
+    workflows.add_argument("action", choices=["lock"], help=lock)
+    _add_data_option(
+        subcommands.add_parser("reset", help="delete all state (refused while the platform runs)")
     )
-    reset = subcommands.add_parser("reset", help="delete all state (refused while the platform runs)")
-    _add_data_option(reset)
     return parser
+
+
+def _integer(description: str, least: int, most: float = math.inf) -> Callable[[str], int]:
+    """Return a reader of integers in a range. The reader raises `ArgumentTypeError`."""
+
+    def read(text: str) -> int:
+        if not (text.isdecimal() and least <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {description}")
+        return int(text)
+
+    return read
+
+
+_port = _integer("a port (0 to 65535)", 0, 65_535)
+_count = _integer("a number of 0 or more", 0)
+_hosts = _integer(f"a number of hosts (1 to {len(HOSTS)})", 1, len(HOSTS))
+_positive = _integer("a number above 0", 1)
+
+
+def _minutes(text: str) -> float:
+    try:
+        given = float(text)
+    except ValueError:
+        given = 0.0
+    if not 0 < given <= _MOST_MINUTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes (above 0, at most a day)")
+    return given
+
+
+def _azurite_ports(text: str) -> tuple[int, ...]:
+    """Read the ports of Azurite's three services, or 0 for all of them. Raises `ArgumentTypeError`."""
+    ports = tuple(map(_port, text.split(",")))
+    if ports == (0,):
+        return ports * _AZURITE_SERVICES
+    if len(ports) != _AZURITE_SERVICES:
+        raise argparse.ArgumentTypeError("give three ports, as in 10000,10001,10002, or 0")
+    return ports
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address, such as http://127.0.0.1:7071")
+    return text
+
+
+def _svg(text: str) -> Path:
+    file = Path(text)
+    if file.suffix != ".svg" or not file.resolve().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not an .svg file in a folder that exists")
+    return file
+
+
+def _add_number(
+    parser: argparse.ArgumentParser | argparse._ArgumentGroup,
+    name: str,
+    default: float,
+    text: str,
+    kind: Callable[[str], float] = _positive,
+    *,
+    metavar: str | None = "N",
+) -> None:
+    help_text = f"{text} (default: %(default)s)"
+    parser.add_argument(name, type=kind, default=default, metavar=metavar, help=help_text)
 
 
 def _add_platform_options(parser: argparse.ArgumentParser) -> None:
     ports = _DEFAULTS.ports
     azurite = (ports.blob, ports.queue, ports.table)
     group = parser.add_argument_group("ports (0: any free one)")
-    group.add_argument(
-        "--port", type=arguments.port, default=ports.host, help="the host's (default: %(default)s)"
-    )
-    group.add_argument(
-        "--sb-port",
-        type=arguments.port,
-        default=ports.service_bus,
-        help="the broker's (default: %(default)s)",
-    )
-    group.add_argument(
-        "--admin-port", type=arguments.port, default=ports.admin, help="its HTTP port (default: %(default)s)"
-    )
+    _add_number(group, "--port", ports.host, "the host's", _port, metavar=None)
+    _add_number(group, "--sb-port", ports.service_bus, "the broker's", _port, metavar=None)
+    _add_number(group, "--admin-port", ports.admin, "its HTTP port", _port, metavar=None)
     group.add_argument(
         "--azurite-ports",
-        type=arguments.azurite_ports,
+        type=_azurite_ports,
         default=azurite,
         metavar="BLOB,QUEUE,TABLE|0",
         help=f"Azurite's (default: {','.join(map(str, azurite))})",
@@ -214,73 +248,27 @@ def _add_platform_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_chaos_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--orders", type=arguments.positive, default=200, metavar="N", help="how many (default: 200)"
-    )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides what happens (default: 1)")
-    minutes = "how long orders and faults are sent, before the platform settles (default: %(default)s)"
-    parser.add_argument("--minutes", type=arguments.minutes, default=1.2, metavar="M", help=minutes)
-    hosts = "how many hosts share tables and broker, each with a Durable hub of its own (default: 2)"
-    parser.add_argument("--hosts", type=arguments.positive, default=2, metavar="N", help=hosts)
-
-
-def _add_bench_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--orders",
-        type=arguments.positive,
-        default=500,
-        metavar="N",
-        help="orders that are sent at once (default: 500)",
-    )
-    parser.add_argument(
-        "--spike",
-        type=arguments.positive,
-        default=50_000,
-        metavar="N",
-        help="orders sent to the API in batches of 500, all at once (default: 50000)",
-    )
-    parser.add_argument(
-        "--profile", type=arguments.svg, metavar="FILE.svg", help="write a flame graph of the host too"
-    )
-    _add_memory_option(parser)
-    _add_hosts_option(parser)
-
-
 def _add_hosts_option(parser: argparse.ArgumentParser) -> None:
-    hosts = "how many hosts share the Durable hub, the broker and the tables, at most 4 (default: 1)"
-    parser.add_argument("--hosts", type=arguments.hosts, default=1, metavar="N", help=hosts)
+    hosts = "how many hosts share the Durable hub, the broker and the tables, at most 4"
+    _add_number(parser, "--hosts", 1, hosts, _hosts)
 
 
 def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("agent", metavar="NAME", help="the Agent's name, as in agent-NAME-requests")
-    parser.add_argument(
-        "--run", required=True, metavar="CMD", help="starts one process of the Agent, in the foreground"
-    )
-    parser.add_argument(
-        "--processes", type=arguments.positive, default=2, metavar="N", help="how many (default: 2)"
-    )
+    run = "starts one process of the Agent, in the foreground"
+    parser.add_argument("--run", required=True, metavar="CMD", help=run)
+    _add_number(parser, "--processes", 2, "how many")
     parser.add_argument("--request", type=Path, metavar="FILE", help="what to ask (default: a payment)")
     parser.add_argument("--effects", metavar="CMD", help="prints a line `KEY COUNT` for each effect key")
-    parser.add_argument(
-        "--hold", metavar="CMD", help="holds up what the Agent calls, from its first line until it is ended"
-    )
-    parser.add_argument(
-        "--connection", metavar="STRING", help="to a broker or namespace with the queues; none is started"
-    )
-    parser.add_argument(
-        "--lock",
-        type=arguments.positive,
-        default=15,
-        metavar="S",
-        help="the queue's lock, 5 s to 5 min, in seconds (default: 15)",
-    )
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="CHECK", help="a check by its name; repeat for more"
-    )
-    parser.add_argument(
-        "--abandons-unreadable", action="store_true", help="it can't dead-letter; Service Bus does"
-    )
+    hold = "holds up what the Agent calls, from its first line until it is ended"
+    parser.add_argument("--hold", metavar="CMD", help=hold)
+    connection = "to a broker or namespace with the queues; none is started"
+    parser.add_argument("--connection", metavar="STRING", help=connection)
+    _add_number(parser, "--lock", 15, "the queue's lock, 5 s to 5 min, in seconds", metavar="S")
+    only = "a check by its name; repeat for more"
+    parser.add_argument("--only", action="append", default=[], metavar="CHECK", help=only)
+    abandons = "it can't dead-letter; Service Bus does"
+    parser.add_argument("--abandons-unreadable", action="store_true", help=abandons)
     parser.epilog = (
         "--run must stay in the foreground, to be killed: `exec`, no daemon, no client of containers."
         " It is waited for two locks, or five times what it needs for one request if that is longer, and at"
@@ -291,19 +279,13 @@ def _add_agent_check_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=_DEFAULTS.data,
-        metavar="FOLDER",
-        help="where the state is kept (default: %(default)s)",
-    )
+    data = "where the state is kept (default: %(default)s)"
+    parser.add_argument("--data", type=Path, default=_DEFAULTS.data, metavar="FOLDER", help=data)
 
 
 def _add_memory_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--in-memory", action="store_true", help="save no tables: faster, and empty at each start"
-    )
+    memory = "save no tables: faster, and empty at each start"
+    parser.add_argument("--in-memory", action="store_true", help=memory)
 
 
 def _options(chosen: argparse.Namespace) -> PlatformOptions:

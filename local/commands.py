@@ -1,6 +1,6 @@
-"""What each command of `python -m local` does; each returns the exit code.
+"""The commands of `python -m local` that run the platform; each returns the exit code.
 
-A command that sends orders imports what it needs for that when the platform has started, not before.
+A command that sends orders imports its modules after the start of the platform.
 """
 
 from __future__ import annotations
@@ -18,18 +18,10 @@ from local.platform import (
     until_stop_signal,
 )
 
-_DONE = 0
-_FAILED = 1
-_REFUSED = 2
-
 
 async def up(options: PlatformOptions) -> int:
     """Run the platform until it is stopped."""
-
-    async def stay(platform: Platform) -> int:
-        await platform.run_until_failure()
-
-    return await _on_platform(options, stay)
+    return await _on_platform(options, Platform.run_until_failure)
 
 
 async def run(options: PlatformOptions) -> int:
@@ -50,7 +42,7 @@ async def run(options: PlatformOptions) -> int:
 
 
 async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
-    """Run the platform for so many orders and deliveries. Returns 0 only if all end as expected."""
+    """Run the platform for `orders` and `deliveries`. Return 0 only if all end as expected."""
 
     async def show(platform: Platform) -> int:
         addresses = platform.addresses
@@ -62,27 +54,26 @@ async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
 
 
 async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | None = None) -> int:
-    """Send so many orders and deliveries to a running application. Returns 0 only if all end as expected."""
+    """Send orders and deliveries to a running application. Return 0 only if all end as expected."""
     from rich.console import Console  # noqa: PLC0415 - see above
 
-    from local.callers.demo import run_demo  # noqa: PLC0415 - see above
-    from local.callers.summary import summary  # noqa: PLC0415 - see above
+    from local.callers.demo import run_demo, summary  # noqa: PLC0415 - see above
 
     console = Console()
     result = await run_demo(url, console, orders=orders, deliveries=deliveries, service_bus=service_bus)
     console.print(summary(result))
-    return _DONE if result.all_as_expected else _FAILED
+    return 0 if result.all_as_expected else 1
 
 
 async def forget(data: Path) -> int:
     """Delete all state of a platform that is not running, and print what was deleted."""
     deleted = await reset(data)
     print("\n".join(f"deleted {what}" for what in deleted) or f"nothing to delete in {data}")
-    return _DONE
+    return 0
 
 
 async def _on_platform(
-    options: PlatformOptions, work: Callable[[Platform], Awaitable[int]], *, stopped: int = _DONE
+    options: PlatformOptions, work: Callable[[Platform], Awaitable[int]], *, stopped: int = 0
 ) -> int:
     """Run the platform for `work`, until its end, a failed part, or a signal (which returns `stopped`)."""
     platform = Platform(options)
@@ -92,7 +83,7 @@ async def _on_platform(
             _print_addresses(platform.addresses, options)
             return await work(platform)
 
-    return await until_stop_signal(started(), platform.kill_all_now, stopped=stopped)
+    return await until_stop_signal(started(), stopped=stopped)
 
 
 def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
@@ -128,4 +119,4 @@ async def lock_workflows() -> int:
     left = version_locks.unlocked()
     locked = [f"{name} is locked now: commit its versions.lock" for name in new if name not in left]
     print("\n".join([*locked, *faults]) or "all versions of all workflows are locked, as they are")
-    return _REFUSED if faults else _DONE
+    return 2 if faults else 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -66,6 +64,7 @@ _TYPES: Mapping[object, str] = {
     str: "text",
     tuple: "list",
 }
+_LIMITS = {Ge: ("ge", "at least"), Gt: ("gt", "above"), Le: ("le", "at most")}
 
 
 def page() -> str:
@@ -96,13 +95,9 @@ def _type(annotation: Any) -> str:
 def _limits(field: FieldInfo) -> Iterator[str]:
     """Yield the limits of a number."""
     for limit in field.metadata:
-        match limit:
-            case Ge():
-                yield f", at least {limit.ge}"
-            case Gt():
-                yield f", above {limit.gt}"
-            case Le():
-                yield f", at most {limit.le}"
+        if type(limit) in _LIMITS:
+            name, words = _LIMITS[type(limit)]
+            yield f", {words} {getattr(limit, name)}"
 
 
 def _default(field: FieldInfo) -> str:
@@ -122,12 +117,5 @@ def _default(field: FieldInfo) -> str:
             return f"`{default}`"
 
 
-def main() -> int:
-    """Write the page and return the exit code."""
-    argparse.ArgumentParser(prog="python -m local.settings_page", description=__doc__).parse_args()
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page(), encoding="utf-8")

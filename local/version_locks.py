@@ -39,12 +39,9 @@ def lock(folders: Path = FOLDERS, registrations: Iterable[Registration] | None =
 
 def check(folders: Path = FOLDERS, registrations: Iterable[Registration] | None = None) -> list[str]:
     """Return the changes of locked versions, and the versions without a lock, each with the fix."""
-    changed = [
-        fault
-        for place, registration in _places(folders, registrations)
-        for each in registration.versions
-        for fault in _changes(each, _read(place))
-    ]
+    places = _places(folders, registrations)
+    versions = [(each, _read(place)) for place, registration in places for each in registration.versions]
+    changed = [fault for each, known in versions for fault in _changes(each, known)]
     unknown = unlocked(folders, registrations)
     return [*changed, *(f"{name} is not locked: python -m local workflows lock" for name in unknown)]
 

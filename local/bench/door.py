@@ -15,7 +15,7 @@ from azure.servicebus.aio import ServiceBusClient
 
 from functions.messaging.message_format import QueueMessage, SubmissionMessage, each_order
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
-from local.bench.processes import cpu_of
+from local.bench.probes import cpu_of
 from local.bench.workloads import Workload
 from local.callers.client import SAMPLE_ORDER
 from local.platform import ROOT, PartName, Platform
@@ -25,6 +25,7 @@ BATCH_SIZE = 500
 SPIKE_AT_ONCE = 100
 _PUTS = 1_000
 _BATCHES_AT_ONCE = 4
+_JSON = {"Content-Type": "application/json"}
 #: The orders stay on their queue, as in Azure while no other instance runs.
 DOOR = Workload(
     "the door",
@@ -72,11 +73,8 @@ class DoorMeasured:
     cpu_seconds: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    path: str
-    body: bytes
+#: A request's method, path and body.
+type _Request = tuple[str, str, bytes]
 
 
 class _Door:
@@ -94,11 +92,9 @@ class _Door:
         bodies: list[tuple[int, bytes]] = []
 
         async def send() -> None:
-            for each in left:
+            for method, path, body in left:
                 start = time.perf_counter()
-                async with self._session.request(
-                    each.method, each.path, data=each.body, headers={"Content-Type": "application/json"}
-                ) as answer:
+                async with self._session.request(method, path, data=body, headers=_JSON) as answer:
                     bodies.append((answer.status, await answer.read()))
                 answers.seconds.append(time.perf_counter() - start)
                 phase.show(len(bodies))
@@ -140,14 +136,14 @@ async def measure_door(
 
 def _puts(count: int) -> Iterator[_Request]:
     body = _ORDER.encode()
-    return (_Request("PUT", f"/api/orders/{uuid.uuid4().hex}", body) for _ in range(count))
+    return (("PUT", f"/api/orders/{uuid.uuid4().hex}", body) for _ in range(count))
 
 
 def _batches(orders: int, *, with_ids: bool = False) -> Iterator[_Request]:
     for first in range(0, orders, BATCH_SIZE):
         size = min(BATCH_SIZE, orders - first)
         written = (f'{{"id":"{uuid.uuid4().hex}",{_ORDER[1:]}' if with_ids else _ORDER for _ in range(size))
-        yield _Request("POST", "/api/orders/batch", f'{{"orders":[{",".join(written)}]}}'.encode())
+        yield "POST", "/api/orders/batch", f'{{"orders":[{",".join(written)}]}}'.encode()
 
 
 async def _on_the_queue(connection: str) -> set[str]:

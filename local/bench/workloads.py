@@ -1,4 +1,4 @@
-"""What is measured: an app on the whole platform, and the order that is sent to it."""
+"""The measured workloads: an app on the whole platform, and the order that is sent to it."""
 
 from __future__ import annotations
 

@@ -1,19 +1,32 @@
-"""The cases of the demo, and their expected outcomes."""
+"""The cases of the demo with their expected outcomes, and a client of the sample remote services."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
+from http import HTTPStatus
 from itertools import cycle, islice
 
-from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER, Body, OrderState, OrderStatus
+import aiohttp
+
+from local.callers.client import (
+    SAMPLE_DELIVERY,
+    SAMPLE_ORDER,
+    Body,
+    OrderRefusedError,
+    OrderState,
+    OrderStatus,
+)
 
 #: The account whose deliveries are refused.
 SUSPENDED_ACCOUNT = "A-suspended"
 
+_DELIVERY_STEPS = ("account", "package", "transport", "drone", "delivery")
 _FAR_AWAY = {"latitude": 45.5152, "longitude": -122.6784}
+_TIMEOUT = aiohttp.ClientTimeout(total=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +58,7 @@ class Case(Enum):
         "deliveries",
         Expectation(
             OrderState.PROCESSED,
-            {
-                "account": "Completed",
-                "package": "Completed",
-                "transport": "Skipped",
-                "drone": "Completed",
-                "delivery": "Completed",
-            },
+            {**dict.fromkeys(_DELIVERY_STEPS, "Completed"), "transport": "Skipped"},
         ),
     )
     #: The dropoff lies outside, so a transport is quoted too.
@@ -60,7 +67,7 @@ class Case(Enum):
         "deliveries",
         Expectation(
             OrderState.PROCESSED,
-            dict.fromkeys(("account", "package", "transport", "drone", "delivery"), "Completed"),
+            dict.fromkeys(_DELIVERY_STEPS, "Completed"),
         ),
     )
     #: The account is suspended: the first step is refused, before anything needs an undo.
@@ -72,7 +79,7 @@ class Case(Enum):
             {"account": "Refused", **dict.fromkeys(("package", "drone", "delivery"), "Not started")},
         ),
     )
-    #: The drone is refused for good: the steps that were completed before are undone.
+    #: The drone is refused permanently: the completed steps are undone.
     NO_DRONE = (
         "delivery, drone refused",
         "deliveries",
@@ -106,9 +113,7 @@ class Submission:
 
     def body(self, reply_to: str | None = None) -> Body:
         """Return what is submitted under its id."""
-        changes: dict[str, object] = {}
-        if reply_to is not None:
-            changes["reply_to"] = reply_to
+        changes: dict[str, object] = {} if reply_to is None else {"reply_to": reply_to}
         if self.case is Case.ORDER:
             return SAMPLE_ORDER | changes
         if self.case is Case.FAR:
@@ -123,10 +128,60 @@ class Submission:
 
 
 def submissions(orders: int, deliveries: int) -> list[Submission]:
-    """Return so many orders and deliveries, with new ids."""
-    return [Submission.new("demo", case) for case in _cases(orders, deliveries)]
+    """Return `orders` orders and `deliveries` deliveries, with new ids."""
+    cases = [*[Case.ORDER] * orders, *islice(cycle(_DELIVERIES), deliveries)]
+    return [Submission.new("demo", case) for case in cases]
 
 
-def _cases(orders: int, deliveries: int) -> Iterator[Case]:
-    yield from [Case.ORDER] * orders
-    yield from islice(cycle(_DELIVERIES), deliveries)
+class NoSampleServicesError(OrderRefusedError):
+    """The application serves no sample services."""
+
+
+class SampleServices:
+    """Calls the sample services of the application at one address; with `headers` in each request."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    @classmethod
+    @asynccontextmanager
+    async def at(cls, url: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[SampleServices]:
+        """Open the services of the application at `url` for the block."""
+        base_url = f"{url.rstrip('/')}/api/services/"
+        async with aiohttp.ClientSession(base_url=base_url, timeout=_TIMEOUT, headers=headers) as session:
+            yield cls(session)
+
+    async def prepare(self, submission: Submission) -> None:
+        """Make the services refuse what the submission's case needs. Raises `OrderRefusedError`."""
+        match submission.case:
+            case Case.SUSPENDED:
+                await self._put(f"accounts/{SUSPENDED_ACCOUNT}", {"suspended": True})
+            case Case.NO_DRONE:
+                await self._put(f"drones/faults/{submission.id}", {"kind": "refuse"})
+
+    async def what_stands(self, submission: Submission) -> str | None:
+        """Return what a service still holds of a submission that should leave nothing, or `None`."""
+        if submission.case not in {Case.SUSPENDED, Case.NO_DRONE}:
+            return None
+        async with self._session.delete(f"drones/faults/{submission.id}") as response:
+            response.raise_for_status()
+        for service in ("packages", "drones", "deliveries"):
+            if await self._stands(f"{service}/{submission.id}"):
+                return f"there is still something at {service}"
+        return None
+
+    async def _put(self, path: str, body: object) -> None:
+        async with self._session.put(path, json=body) as response:
+            if not response.ok:
+                kind = NoSampleServicesError if response.status == HTTPStatus.NOT_FOUND else OrderRefusedError
+                raise kind(
+                    f"The sample services can't be set up: {response.status} {await response.text()}. "
+                    "Is SAMPLE_SERVICES=1 set there? `--deliveries 0` does without them."
+                )
+
+    async def _stands(self, path: str) -> bool:
+        async with self._session.get(path) as response:
+            if response.status == HTTPStatus.NOT_FOUND:
+                return False
+            response.raise_for_status()
+            return (await response.json())["undone_at"] is None

@@ -68,7 +68,7 @@ class OrderState(StrEnum):
 class CalledStep(BaseModel):
     """One step of an order, as the API returns it."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     name: str
     state: str
@@ -79,7 +79,7 @@ class CalledStep(BaseModel):
 class OrderStatus(BaseModel):
     """An order, as the API returns it. Times are UTC."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     id: str
     state: OrderState
@@ -97,15 +97,6 @@ class OrderStatus(BaseModel):
     def seconds(self) -> float | None:
         """Seconds from its submission to its end, by the service's own clock."""
         return (self.finished_at - self.submitted_at).total_seconds() if self.finished_at else None
-
-
-class BatchResult(BaseModel):
-    """The API's result for one order of a batch."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    status: int
-    problem: dict[str, object] | None = None
 
 
 class ApiAnswer(NamedTuple):
@@ -141,9 +132,8 @@ class OrderClient:
     async def require(self, resource: str) -> None:
         """Raise `UnknownResourceError` unless the application serves the resource."""
         # A known resource answers 405, since it cannot be listed.
-        async with self._session.get(f"api/{resource}") as response:
-            if response.status == HTTPStatus.NOT_FOUND:
-                raise UnknownResourceError(resource)
+        if (await self._answer("GET", f"api/{resource}")).status == HTTPStatus.NOT_FOUND:
+            raise UnknownResourceError(resource)
 
     async def submit(self, order_id: str, reply_to: str | None = None) -> None:
         """Submit the sample order with this id; its notices go to the queue `reply_to`.
@@ -157,17 +147,18 @@ class OrderClient:
 
     async def health(self) -> ApiAnswer:
         """Ask whether the application works, and return the answer."""
-        async with self._session.get("api/health") as response:
-            return ApiAnswer(response.status, await response.text())
+        return await self._answer("GET", "api/health")
 
     async def put(self, resource: str, order_id: str, body: Body) -> ApiAnswer:
         """Submit under this id, and return the answer, whatever it is."""
-        async with self._session.put(f"api/{resource}/{order_id}", json=body) as response:
-            return ApiAnswer(response.status, await response.text())
+        return await self._answer("PUT", f"api/{resource}/{order_id}", body)
 
     async def cancel(self, resource: str, order_id: str) -> ApiAnswer:
         """Cancel what has this id, and return the answer, whatever it is."""
-        async with self._session.delete(f"api/{resource}/{order_id}") as response:
+        return await self._answer("DELETE", f"api/{resource}/{order_id}")
+
+    async def _answer(self, method: str, path: str, body: Body | None = None) -> ApiAnswer:
+        async with self._session.request(method, path, json=body) as response:
             return ApiAnswer(response.status, await response.text())
 
     async def submit_batch(self, resource: str, orders: Sequence[Body]) -> None:
@@ -176,10 +167,10 @@ class OrderClient:
             if not response.ok:
                 text = f"The batch was refused: {response.status} {await response.text()}"
                 raise OrderRefusedError(text, response.status)
-            results = [BatchResult.model_validate(each) for each in (await response.json())["results"]]
+            results = (await response.json())["results"]
         for result in results:
-            if result.status != HTTPStatus.ACCEPTED:
-                raise OrderRefusedError(f"An order of the batch was refused: {result.problem}")
+            if result["status"] != HTTPStatus.ACCEPTED:
+                raise OrderRefusedError(f"An order of the batch was refused: {result.get('problem')}")
 
     async def look_at(self, order_id: str, resource: str = "orders") -> OrderStatus | None:
         """Return the order's status, or `None` if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from datetime import datetime
 
 from rich.console import Console
@@ -24,37 +24,26 @@ async def show_one_order(url: str, console: Console) -> OrderStatus:
     async with OrderClient.at(url) as client:
         await client.submit(order_id)
         console.print(f"Submitted: PUT {url}/api/orders/{order_id}", highlight=False, soft_wrap=True)
-        changes = client.follow(order_id, _FINISHED_WITHIN)
-        last = await (_live if console.is_terminal else _in_lines)(changes, console)
-    _say_end(last, console)
-    return last
+        order = None
+        table = Live(console=console, redirect_stderr=sys.stderr.isatty(), auto_refresh=False)
+        with table if console.is_terminal else nullcontext() as live:
+            async for order in client.follow(order_id, _FINISHED_WITHIN):
+                if live is not None:
+                    live.update(_table(order), refresh=True)
+                else:
+                    steps = ", ".join(f"{step.name} {step.state}" for step in order.steps)
+                    console.print(f"{order.state:<11} {steps}", highlight=False, soft_wrap=True)
+    assert order  # noqa: S101 - `follow` ends only with a finished order, or with an error
+    took = f" after {order.seconds:.2f} s" if order.seconds is not None else ""
+    why = f": {order.last_error}" if order.last_error else ""
+    colour = "green" if order.state is OrderState.PROCESSED else "red"
+    console.print(f"[{colour}]{order.state}[/]{took}{why}", highlight=False)
+    return order
 
 
 def next_command(url: str) -> str:
     """Return a shell command that submits an order."""
     return f"curl -i {url}/api/orders -H 'Content-Type: application/json' -d '{json.dumps(SAMPLE_ORDER)}'"
-
-
-async def _live(changes: AsyncIterator[OrderStatus], console: Console) -> OrderStatus:
-    order = None
-    with Live(console=console, redirect_stderr=sys.stderr.isatty(), auto_refresh=False) as live:
-        async for order in changes:
-            live.update(_table(order), refresh=True)
-    return _followed(order)
-
-
-async def _in_lines(changes: AsyncIterator[OrderStatus], console: Console) -> OrderStatus:
-    order = None
-    async for order in changes:
-        steps = ", ".join(f"{step.name} {step.state}" for step in order.steps)
-        console.print(f"{order.state:<11} {steps}", highlight=False, soft_wrap=True)
-    return _followed(order)
-
-
-def _followed(order: OrderStatus | None) -> OrderStatus:
-    """Return the last state: `follow` ends only with a finished order, or with an error."""
-    assert order  # noqa: S101 - see above
-    return order
 
 
 def _table(order: OrderStatus) -> Table:
@@ -66,10 +55,3 @@ def _table(order: OrderStatus) -> Table:
 
 def _clock(moment: datetime | None) -> str:
     return f"{moment:%H:%M:%S.%f}"[:-3] if moment else ""
-
-
-def _say_end(order: OrderStatus, console: Console) -> None:
-    took = f" after {order.seconds:.2f} s" if order.seconds is not None else ""
-    why = f": {order.last_error}" if order.last_error else ""
-    colour = "green" if order.state is OrderState.PROCESSED else "red"
-    console.print(f"[{colour}]{order.state}[/]{took}{why}", highlight=False)

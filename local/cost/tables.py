@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from local.cost.counting import CountedOrder
-from local.cost.model import ACTIONS, HUB_REQUESTS, METERS, Meter, Used, of_ours, of_plain
 from local.platform import ROOT
 
+#: An instance's memory in GB, as the templates choose it.
+_MEMORY = 2
+#: MB of log for each execution: a request's row, and a line when it begins and when it ends, of 1 KB each.
+_LOG_MEGABYTES = 0.003
 PAGE = ROOT / "docs" / "performance.md"
 
 _PRICES: dict[str, Any] = json.loads(Path(__file__).with_name("prices.json").read_text(encoding="utf-8"))
@@ -26,6 +28,74 @@ _ROWS = {
 }
 #: The workloads that are compared with plain apps: by name, with their steps.
 _STEPS = {"orders": 1, "five steps": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class CountedOrder:
+    """The counts of one order; `cpu` is the host's, in seconds, of many orders at once."""
+
+    name: str
+    executions: float
+    transactions: float
+    messages: float
+    episodes: float
+    activities: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """One meter of Azure's bill: its key in the list of prices, and how its figure is known."""
+
+    key: str
+    name: str
+    known: str
+
+
+GIGABYTE_SECONDS = Meter(
+    "gigabyte_seconds",
+    "GB-seconds",
+    "lower bound: 2 GB times the host's CPU time; waiting is billed, too",
+)
+EXECUTIONS = Meter("executions", "executions", "counted")
+TRANSACTIONS = Meter("table_transactions", "state store: transactions", "counted, one order at a time")
+MESSAGES = Meter("messages", "Service Bus: operations", "counted messages times 3")
+HUB_REQUESTS = Meter(
+    "hub_requests",
+    "task hub in Azure Storage: requests",
+    "3 (1 + 2 activities) + 2 episodes + 2, without polling",
+)
+ACTIONS = Meter("actions", "or Durable Task Scheduler: actions", "1 + 2 activities")
+LOGS = Meter("log_gigabytes", "telemetry, MB", "upper bound: 3 KB times executions; the host samples")
+METERS = (GIGABYTE_SECONDS, EXECUTIONS, TRANSACTIONS, MESSAGES, HUB_REQUESTS, ACTIONS, LOGS)
+
+type Used = Mapping[Meter, float]
+
+
+def of_ours(order: CountedOrder) -> Used:
+    """Return the use of one order. A deployment has one of the two back ends of Durable Functions."""
+    # The Durable Task Scheduler dispatches the start, each activity and its result.
+    actions = 1 + 2 * order.activities
+    return {
+        GIGABYTE_SECONDS: _MEMORY * order.cpu,
+        EXECUTIONS: order.executions,
+        TRANSACTIONS: order.transactions,
+        MESSAGES: 3 * order.messages,
+        HUB_REQUESTS: 3 * actions + 2 * order.episodes + 2,
+        ACTIONS: actions,
+        LOGS: _LOG_MEGABYTES * order.executions,
+    }
+
+
+def of_plain(steps: int, ours: CountedOrder) -> Used:
+    """Return the use of the same order as a plain Durable Functions app.
+
+    That is a request, and an orchestrator with an activity for each step: no queue of submissions, no record
+    beside the history, no Supervisor, no undo. Its compute was not measured; it is ours at the most.
+    """
+    episodes = steps + 1
+    executions = 1 + episodes + steps
+    return of_ours(CountedOrder(ours.name, executions, 0, 0, episodes, steps, ours.cpu))
 
 
 def tables(counted: Sequence[CountedOrder]) -> list[str]:

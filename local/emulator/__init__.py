@@ -1,1 +1,1 @@
-"""Files for Microsoft's own Service Bus emulator, for those who have Docker."""
+"""Files for Microsoft's own Service Bus emulator, which needs Docker."""

@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 from local.platform.blueprint import azurite_alone, broker_alone
-from local.platform.errors import (
+from local.platform.folder import reset
+from local.platform.lifecycle import Platform
+from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, PlatformPorts
+from local.platform.parts import (
     FolderInUseError,
     PartFailedError,
+    PartName,
     PlatformError,
     PortTakenError,
     StartRefusedError,
 )
-from local.platform.folder import reset
-from local.platform.interruption import INTERRUPTED, until_stop_signal
-from local.platform.lifecycle import Platform
-from local.platform.options import ANY_PORTS, Addresses, PlatformOptions, PlatformPorts
-from local.platform.parts import PartName
 from local.platform.process import ROOT
+from local.platform.readiness import INTERRUPTED, until_stop_signal
 
 __all__ = [
     "ANY_PORTS",

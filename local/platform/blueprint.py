@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from local.platform.errors import StartRefusedError
-from local.platform.imports import imported_modules
+from local.platform.app import (
+    DECLARED_HUBS,
+    DECLARED_QUEUES,
+    application_settings,
+    imported_modules,
+    write_bound_queues,
+)
 from local.platform.options import Addresses, PlatformOptions
-from local.platform.parts import HOSTS, Part, PartName, Readiness
+from local.platform.parts import HOSTS, Part, PartName, Readiness, StartRefusedError
 from local.platform.process import ROOT
-from local.platform.queues import declared_hubs, declared_queues, write_bound_queues
 from local.platform.readiness import until_answered
-from local.platform.settings import application_settings
 
 #: Groups of parts. All start at once; the last group stops first, and the parts of a group stop together.
 type Stages = Sequence[Sequence[Part]]
@@ -35,9 +38,8 @@ def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
     settings = application_settings(app, os.environ, addresses, options.settings)
     azurite = _azurite(addresses, data / "azurite", options)
     broker = _broker(addresses, data / "servicebus", options, settings)
-    if addresses.ports.are_split:
-        return [[azurite, broker], _hosts_of_roles(addresses, data, options, settings)]
-    return [[azurite, broker], _hosts(addresses, data, options, settings)]
+    hosts = _hosts_of_roles if addresses.ports.are_split else _hosts
+    return [[azurite, broker], hosts(addresses, data, options, settings)]
 
 
 def azurite_alone(options: PlatformOptions, addresses: Addresses) -> Stages:
@@ -58,14 +60,8 @@ def _azurite(addresses: Addresses, folder: Path, options: PlatformOptions) -> Pa
         name=PartName.AZURITE,
         command=(
             *(str(_AZURITE), "--silent", "--skipApiVersionCheck", "--disableTelemetry"),
-            *(
-                "--blobPort",
-                str(ports.blob),
-                "--queuePort",
-                str(ports.queue),
-                "--tablePort",
-                str(ports.table),
-            ),
+            *("--blobPort", str(ports.blob), "--queuePort", str(ports.queue)),
+            *("--tablePort", str(ports.table)),
             *(("--inMemoryPersistence",) if options.in_memory_storage else ("--location", str(folder))),
         ),
         ready=_tables(addresses),
@@ -83,9 +79,11 @@ def _broker(
     addresses: Addresses, folder: Path, options: PlatformOptions, settings: Mapping[str, str]
 ) -> Part:
     ports = addresses.ports
-    declared = declared_queues(options)
-    queues = declared or folder / "queues.json"
-    hubs = declared_hubs(options)
+    queues = (options.queues or options.app / DECLARED_QUEUES).resolve()
+    are_declared = queues.exists()
+    if not are_declared:
+        queues = folder / "queues.json"
+    hubs = (options.app / DECLARED_HUBS).resolve()
 
     async def write_queues() -> None:
         await until_answered(_tables(addresses))  # an app may use its tables as soon as it is loaded
@@ -95,11 +93,11 @@ def _broker(
         name=PartName.BROKER,
         command=(
             *(sys.executable, "-m", "servicebus_local", "--config", str(queues), "--data", str(folder)),
-            *(() if hubs is None else ("--hubs", str(hubs))),
+            *(("--hubs", str(hubs)) if hubs.exists() else ()),
             *(("--expire-on-receive",) if options.expire_on_receive else ()),
             *("--port", str(ports.service_bus), "--admin-port", str(ports.admin)),
         ),
-        prepare=None if declared else write_queues,
+        prepare=None if are_declared else write_queues,
         ready=Readiness(f"{addresses.admin}/health"),
         stop_within=1.5,
     )
@@ -120,15 +118,19 @@ def _hosts(
 def _hosts_of_roles(
     addresses: Addresses, data: Path, options: PlatformOptions, settings: Mapping[str, str]
 ) -> list[Part]:
-    """Return a host for each role; the tables are made before the first of them starts."""
-    from local.platform.roles import SharedTables, hosts_of, settings_of  # noqa: PLC0415 - the application's
+    """Return a host for each role; each makes the tables that are missing before it starts."""
+    from local.platform.roles import hosts_of, make_tables, settings_of  # noqa: PLC0415 - the application's
 
-    tables = SharedTables(_tables(addresses), settings)
+    async def prepare() -> None:
+        await until_answered(_tables(addresses))
+        await make_tables(settings)
+
     hosts = []
     for role, (name, port) in hosts_of(addresses.ports, settings).items():
         own = Addresses(replace(addresses.ports, host=port))
-        host = _host(own, data / name, options, settings_of(role, settings), name=name)
-        hosts.append(replace(host, prepare=tables.then(host.prepare)))
+        hosts.append(
+            _host(own, data / name, options, settings_of(role, settings), name=name, prepare=prepare)
+        )
     return hosts
 
 
@@ -138,12 +140,16 @@ def _host(
     options: PlatformOptions,
     settings: Mapping[str, str],
     *,
-    name: PartName = PartName.HOST,
+    name: PartName,
+    prepare: Callable[[], Awaitable[None]] | None = None,
 ) -> Part:
     app, keys = options.app.resolve(), options.function_keys
 
-    async def write_keys() -> None:
-        _write_keys(folder, keys or {})
+    async def prepare_and_write_keys() -> None:
+        if prepare is not None:
+            await prepare()
+        if keys is not None:
+            _write_keys(folder, keys)
 
     return Part(
         name=name,
@@ -159,9 +165,9 @@ def _host(
             PartName.BROKER: ("--after", f"127.0.0.1:{addresses.ports.service_bus}"),
         },
         environment=settings,
-        prepare=None if keys is None else write_keys,
+        prepare=prepare_and_write_keys,
         # Its status takes a key, where keys are required; before it is ready, it does not answer at all.
-        ready=Readiness(addresses.host_status, any_status=keys is not None),
+        ready=Readiness(f"{addresses.host}/admin/host/status", any_status=keys is not None),
         stop_within=1.5,
     )
 

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from local.platform.errors import FolderInUseError, StartRefusedError
-from local.platform.parts import HOSTS
+from local.platform.parts import HOSTS, FolderInUseError, StartRefusedError
 
 #: The state of the parts, each in its own folder below the data folder.
 PART_FOLDERS = ("azurite", "servicebus", *HOSTS, "scheduler", "agents", "supervisor", "in-memory")

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, Self
 
 from local.platform.blueprint import Blueprint, whole_platform
-from local.platform.errors import PartFailedError, StartRefusedError
 from local.platform.folder import held
-from local.platform.interruption import unless
 from local.platform.options import Addresses, PlatformOptions
-from local.platform.parts import Part, PartName
+from local.platform.parts import Part, PartFailedError, PartName, StartRefusedError
 from local.platform.ports import claimed
 from local.platform.process import PartProcess
-from local.platform.readiness import until_ready
+from local.platform.readiness import unless, until_ready
 from local.platform.watchdog import Watchdog
 
 
@@ -42,8 +40,7 @@ class Platform:
         self._parts: dict[PartName, Part] = {}
         self._running: dict[PartName, PartProcess] = {}
         self._watchers: set[asyncio.Task[None]] = set()
-        self._failed = asyncio.Event()
-        self._failure: PartFailedError | None = None
+        self._failures = asyncio.Queue[PartFailedError]()
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -52,12 +49,13 @@ class Platform:
             self._lock = await resources.enter_async_context(held(self._options.data))
             if self._options.in_memory_storage:  # the tasks of its messages and Durable instances are lost
                 shutil.rmtree(self._options.state, ignore_errors=True)
-            self._addresses = Addresses(resources.enter_context(claimed(self._options.ports)))
-            stages = self._blueprint(self._options, self._addresses)
+            #: The parts' addresses; a part that is started again keeps its own.
+            self.addresses = Addresses(resources.enter_context(claimed(self._options.ports)))
+            stages = self._blueprint(self._options, self.addresses)
             self._parts = {part.name: part for stage in stages for part in stage}
             self._watchdog = await resources.enter_async_context(Watchdog.running())
             for stage in stages:
-                resources.push_async_callback(self._stop_together, [part.name for part in stage])
+                resources.push_async_callback(self._stop_together, stage)
             await self.unless_a_part_fails(self._start_together())
             self._resources = resources.pop_all()
         return self
@@ -67,11 +65,6 @@ class Platform:
     ) -> None:
         await self._resources.__aexit__(kind, error, traceback)
 
-    @property
-    def addresses(self) -> Addresses:
-        """The parts' addresses; a part that is started again keeps its own."""
-        return self._addresses
-
     def pid(self, name: PartName) -> int:
         """Return the process id of a running part."""
         return self._running[name].pid
@@ -80,7 +73,12 @@ class Platform:
         """Start a part that is not running, on its ports and data, and wait until it is ready."""
         if name in self._running:
             raise ValueError(f"{name} is running already.")
-        part = self._with_its_waits(self._parts[name])
+        part = self._parts[name]
+        # A part that this platform does not have runs elsewhere: nothing waits for it.
+        waits = [
+            option for other, options in part.after.items() if other in self._parts for option in options
+        ]
+        part = replace(part, command=(*part.command, *waits))
         if part.prepare is not None:
             await part.prepare()
         process = await PartProcess.start(part, self._watchdog, self._lock)
@@ -115,26 +113,16 @@ class Platform:
 
     async def run_until_failure(self) -> NoReturn:
         """Wait for ever; raises `PartFailedError` when a part ends that was not stopped."""
-        await self._failed.wait()
-        assert self._failure  # noqa: S101 - set just before the event
-        raise self._failure
+        failure = await self._failures.get()
+        self._failures.put_nowait(failure)  # for the next caller
+        raise failure
 
     async def unless_a_part_fails[Result](self, work: Awaitable[Result]) -> Result:
         """Return the result of `work`. Raises `PartFailedError` when a part ends first."""
         return await unless(self.run_until_failure(), work)
 
-    def kill_all_now(self) -> None:
-        """End every part with SIGKILL without waiting: for somebody who has asked to stop twice."""
-        for process in self._running.values():
-            process.kill_now()
-
-    def _with_its_waits(self, part: Part) -> Part:
-        """Let the part wait for those it needs; one that this platform does not have runs elsewhere."""
-        waits = [option for name, options in part.after.items() if name in self._parts for option in options]
-        return replace(part, command=(*part.command, *waits))
-
-    async def _stop_together(self, names: list[PartName]) -> None:
-        await asyncio.gather(*(self.stop(name) for name in names if name in self._running))
+    async def _stop_together(self, stage: Sequence[Part]) -> None:
+        await asyncio.gather(*(self.stop(part.name) for part in stage if part.name in self._running))
 
     async def _start_together(self) -> None:
         try:
@@ -147,8 +135,7 @@ class Platform:
     async def _watch(self, process: PartProcess) -> None:
         code = await process.wait()
         if not process.stop_requested:
-            self._failure = process.failure(f"ended with exit code {code}")
-            self._failed.set()
+            self._failures.put_nowait(process.failure(f"ended with exit code {code}"))
 
 
 def _refuse_inside_azure() -> None:

@@ -100,11 +100,6 @@ class Addresses:
         return [f"http://127.0.0.1:{port}" for port in self.ports.hosts]
 
     @property
-    def host_status(self) -> str:
-        """Address that answers 200 as soon as the application has started."""
-        return f"{self.host}/admin/host/status"
-
-    @property
     def operators(self) -> str:
         """Address of the host that serves operators."""
         ports = self.ports
@@ -126,16 +121,6 @@ class Addresses:
         return f"http://127.0.0.1:{self.ports.admin}"
 
     @property
-    def blob(self) -> str:
-        """Address of Azurite's blob service."""
-        return f"http://127.0.0.1:{self.ports.blob}"
-
-    @property
-    def queue(self) -> str:
-        """Address of Azurite's queue service."""
-        return f"http://127.0.0.1:{self.ports.queue}"
-
-    @property
     def table(self) -> str:
         """Address of Azurite's table service."""
         return f"http://127.0.0.1:{self.ports.table}"
@@ -149,10 +134,9 @@ class Addresses:
     @property
     def storage_connection(self) -> str:
         """Connection string for the unmodified storage clients."""
-        endpoints = {"Blob": self.blob, "Queue": self.queue, "Table": self.table}
-        return "".join(
-            [
-                f"DefaultEndpointsProtocol=http;AccountName={_STORAGE_ACCOUNT};AccountKey={_STORAGE_KEY};",
-                *(f"{service}Endpoint={url}/{_STORAGE_ACCOUNT};" for service, url in endpoints.items()),
-            ]
+        account = f"AccountName={_STORAGE_ACCOUNT};AccountKey={_STORAGE_KEY};"
+        ports = {"Blob": self.ports.blob, "Queue": self.ports.queue, "Table": self.ports.table}
+        services = (
+            f"{name}Endpoint=http://127.0.0.1:{port}/{_STORAGE_ACCOUNT};" for name, port in ports.items()
         )
+        return f"DefaultEndpointsProtocol=http;{account}{''.join(services)}"

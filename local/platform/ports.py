@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 
-from local.platform.errors import PlatformError, PortTakenError
 from local.platform.options import PlatformPorts
+from local.platform.parts import PlatformError, PortTakenError
 
 _LOOPBACK = "127.0.0.1"
 #: Below the ports that Linux (32768) and macOS (49152) use for outgoing connections, so that no client's

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
-from azure.data.tables import TableServiceClient
+from azure.data.tables.aio import TableServiceClient
 
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.rejected_messages import REJECTED_TABLE
@@ -16,10 +15,7 @@ from functions.table_setup import TASKS_TABLE
 from functions.workflows.registration import sample_services
 from functions.workflows.registry import load_registrations
 from local.platform.options import PlatformPorts
-from local.platform.parts import PartName, Readiness
-from local.platform.readiness import until_answered
-
-type Prepare = Callable[[], Awaitable[None]]
+from local.platform.parts import PartName
 
 
 def hosts_of(ports: PlatformPorts, settings: Mapping[str, str]) -> dict[AppRole, tuple[PartName, int]]:
@@ -42,51 +38,22 @@ def _serves_agents(settings: Mapping[str, str]) -> bool:
 
 
 def settings_of(role: AppRole, settings: Mapping[str, str]) -> dict[str, str]:
-    """Give a role's settings. The Agents' host does not know where the state store is.
+    """Return a role's settings. The Agents' host gets no address of the state store.
 
-    An empty setting stands before what the environment, or the app's settings file, says of it.
+    An empty setting takes precedence over the environment and the app's settings file.
     """
-    own = {
-        "ROLES": role.value,
-        **settings,
-        "AgentStore": settings.get("AgentStore") or settings["StateStore"],
-    }
-    if role is not AppRole.AGENTS:
-        return own
-    return own | {"StateStore": ""}
+    own = {"ROLES": role.value, **settings}
+    own["AgentStore"] = settings.get("AgentStore") or settings["StateStore"]
+    return own | {"StateStore": ""} if role is AppRole.AGENTS else own
 
 
-class SharedTables:
-    """Makes the tables, as the templates do in Azure: most roles may not."""
-
-    def __init__(self, answers: Readiness, settings: Mapping[str, str]) -> None:
-        self._answers = answers
-        self._settings = settings
-        self._turn = asyncio.Lock()
-        self._are_made = False
-
-    def then(self, prepare: Prepare | None) -> Prepare:
-        """Give what makes them, once, before what else is to be prepared."""
-
-        async def prepared() -> None:
-            async with self._turn:
-                if not self._are_made:
-                    await until_answered(self._answers)
-                    await asyncio.to_thread(self._make)
-                    self._are_made = True
-            if prepare is not None:
-                await prepare()
-
-        return prepared
-
-    def _make(self) -> None:
-        samples = service_tables(sample_services(load_registrations()))
-        state_store = self._settings["StateStore"]
-        _create(state_store, (TASKS_TABLE, REJECTED_TABLE, *samples))
-        _create(self._settings.get("AgentStore") or state_store, AGENT_TABLES)
-
-
-def _create(connection: str, names: tuple[str, ...]) -> None:
-    with TableServiceClient.from_connection_string(connection) as service:
-        for name in names:
-            service.create_table_if_not_exists(name)
+async def make_tables(settings: Mapping[str, str]) -> None:
+    """Create the tables that are missing, as the templates do in Azure: most roles may not."""
+    samples = service_tables(sample_services(load_registrations()))
+    names = {settings["StateStore"]: (TASKS_TABLE, REJECTED_TABLE, *samples)}
+    agents = settings.get("AgentStore") or settings["StateStore"]
+    names[agents] = (*names.get(agents, ()), *AGENT_TABLES)
+    for connection, tables in names.items():
+        async with TableServiceClient.from_connection_string(connection) as service:
+            for name in tables:
+                await service.create_table_if_not_exists(name)

@@ -10,11 +10,10 @@ from aiohttp import web
 
 from functions.agents.agent_catalog import setting_of
 from functions.core.record import Direction, MessageKind
+from tests.fakes.web_server import served
 from tests.simulation.services import Effect
 
 _LOOPBACK = "127.0.0.1"
-#: Seconds that requests in flight have at the end of the run.
-_LAST_CALLS = 0.1
 #: An effect key is `{task}.{run id}/{step}/{direction}`.
 _SLASHES = 2
 _AGENTS = ("payment", "account", "package", "transport", "drone", "delivery")
@@ -58,16 +57,11 @@ class Remotes:
                 web.delete("/{agent}/{resource}", self._change),
             ]
         )
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_LAST_CALLS)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, _LOOPBACK, 0).start()
-            self.port = runner.addresses[0][1]
+        async with served(application) as url:
+            self.port = int(url.rpartition(":")[2])
             yield
-        finally:
-            await runner.cleanup()
 
-    def settings(self, port: int) -> Mapping[str, str]:
+    def settings(self, port: int) -> dict[str, str]:
         """Return the application settings that lead to the services through a proxy's port."""
         address = f"http://{_LOOPBACK}:{port}"
         return {

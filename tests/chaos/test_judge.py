@@ -13,7 +13,7 @@ from functions.core.record import Direction, FailurePolicy, MessageKind, TaskRec
 from functions.core.task_events import OutcomeKind
 from functions.messaging.rejected_messages import RejectedMessage
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
-from tests.chaos.evidence.judge import Judge, Outcome
+from tests.chaos.judge import Judge, Outcome
 from tests.chaos.plan import InjectedFault
 from tests.chaos.remotes import Remotes
 from tests.simulation.services import Effect

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from functions.core.record import TaskRecord
 from functions.storage.table_contract import TransientStorageError
+from tests.chaos import evidence
 from tests.chaos.callers import Callers
-from tests.chaos.evidence import settling
-from tests.chaos.evidence.settling import settle
-from tests.chaos.evidence.tables import Tables
+from tests.chaos.evidence import Tables, settle
 from tests.chaos.plan import make_plan
+from tests.fakes.web_server import served
 from tests.local.platform.processes import PATIENCE
 from tests.unit.core.builders import new, run, spec
 
@@ -51,69 +49,58 @@ class _Tables:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "_LOOK_EVERY", 0.01)
+    monkeypatch.setattr(evidence, "_LOOK_EVERY", 0.01)
 
 
 async def test_settling_is_waited_for() -> None:
-    """The tables are down, a task is unfinished, then finished; its message is not sent, then sent."""
-    tables = _Tables(
-        TransientStorageError("away"),
-        {ORDER: _UNFINISHED},
-        {ORDER: _PROCESSED},
-        unsent=["!send|1"],
-    )
-    assert await _settled(tables, within=PATIENCE) == []
+    """The tables are down, a task is unfinished, then finished; its message is not sent, then sent.
+
+    Notices wait for their reader, and do not keep the platform from settling.
+    """
+    looks = (TransientStorageError("away"), {ORDER: _UNFINISHED}, {ORDER: _PROCESSED})
+    notices = {"name": "notices-demo", "active": 9}
+    assert await _settled(_Tables(*looks, unsent=["!send|1"]), notices, within=PATIENCE) == []
 
 
 @pytest.mark.parametrize(
-    ("record", "queue", "expected"),
+    ("record", "queue", "waits", "expected"),
     [
-        (None, {}, f"{ORDER}: it has no task"),
-        (_UNFINISHED, {}, f"{ORDER}: Pending in epoch 1: None"),
+        (None, {}, False, f"{ORDER}: it has no task"),
+        (_UNFINISHED, {}, False, f"{ORDER}: Pending in epoch 1: None"),
         (
             _PROCESSED,
-            {"name": "scheduler-requests", "scheduled": 1},
-            "queue scheduler-requests holds 1 messages",
+            {"name": "agent-replies", "scheduled": 1},
+            False,
+            "queue agent-replies holds 1 messages",
         ),
-        (_PROCESSED, {"name": "notices-demo", "dead_lettered": 2}, "queue notices-demo holds 2 messages"),
+        (
+            _PROCESSED,
+            {"name": "notices-demo", "dead_lettered": 2},
+            False,
+            "queue notices-demo holds 2 messages",
+        ),
+        (_PROCESSED, {}, True, f"{ORDER}: its caller has no answer"),
     ],
 )
-async def test_leftover_is_named(record: TaskRecord | None, queue: dict[str, Any], expected: str) -> None:
+async def test_leftover_is_named(
+    record: TaskRecord | None, queue: dict[str, Any], expected: str, *, waits: bool
+) -> None:
     """When the time is over, there is a line for each leftover."""
     tables = _Tables({} if record is None else {ORDER: record})
-    assert await _settled(tables, queue, within=0.03) == [expected]
-
-
-async def test_order_whose_caller_has_no_answer_is_left() -> None:
-    """Its caller sends it again."""
-    tables = _Tables({ORDER: _PROCESSED})
-    assert await _settled(tables, within=0.03, waits=True) == [f"{ORDER}: its caller has no answer"]
-
-
-async def test_notices_wait_for_their_reader() -> None:
-    """They do not keep the platform from settling."""
-    tables = _Tables({ORDER: _PROCESSED})
-    assert await _settled(tables, {"name": "notices-demo", "active": 9}, within=PATIENCE) == []
+    assert await _settled(tables, queue, within=0.03, waits=waits) == [expected]
 
 
 async def _settled(
-    tables: _Tables, queue: dict[str, Any] | None = None, *, within: float, waits: bool = False
-) -> list[str]:
+    tables: _Tables, queue: dict[str, Any], *, within: float, waits: bool = False
+) -> Sequence[str]:
+    async def queues(_request: web.Request) -> web.Response:
+        return web.json_response([{"name": "submissions", **_EMPTY, **queue}])
+
     callers = Callers(["http://localhost"], _PLAN.orders)
     if not waits:
         callers.waiting.clear()
-    figures = {"name": "submissions", **_EMPTY, **(queue or {})}
-    async with _admin(figures) as url:
-        _, leftovers = await settle(cast("Tables", tables), url, callers, within)
-    return list(leftovers)
-
-
-@asynccontextmanager
-async def _admin(figures: dict[str, Any]) -> AsyncIterator[str]:
-    async def queues(_request: web.Request) -> web.Response:
-        return web.json_response([figures])
-
     application = web.Application()
     application.add_routes([web.get("/queues", queues)])
-    async with TestServer(application) as server:
-        yield str(server.make_url("")).rstrip("/")
+    async with served(application) as url:
+        _, leftovers = await settle(cast("Tables", tables), url, callers, within)
+    return leftovers

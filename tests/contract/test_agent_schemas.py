@@ -140,10 +140,11 @@ def test_every_rule_is_tested(kind: str) -> None:
 
 @pytest.mark.parametrize("name", messages())
 def test_example_is_accepted(name: str) -> None:
-    """By both."""
+    """By both. Each refused example has a reason."""
     kind, body = name.partition("-")[0], messages()[name]
     assert _is_valid(kind, json.loads(body))
     assert _fault(kind, body) is None
+    assert set(REASONS) == set(messages("refused"))
 
 
 @pytest.mark.parametrize("name", messages("refused"))
@@ -192,11 +193,6 @@ def test_reply_that_we_write_fits_the_schema(kind: RequestKind, outcome: ReplyOu
     if _is_read("reply", content):
         reply = AgentReply.model_validate_json(json.dumps(content))
         assert _is_valid("reply", json.loads(reply.model_dump_json(exclude_defaults=True)))
-
-
-def test_each_refused_example_has_a_reason() -> None:
-    """And each reason an example."""
-    assert set(REASONS) == set(messages("refused"))
 
 
 def test_files_equal_the_code() -> None:

@@ -15,8 +15,7 @@ from functions.settings import Settings
 from functions.web.destinations import http_session, once_session
 from local import settings_page
 from local.cost import tables
-from local.cost.counting import CountedOrder
-from local.cost.model import ACTIONS, EXECUTIONS, HUB_REQUESTS, METERS, of_ours, of_plain
+from local.cost.tables import ACTIONS, EXECUTIONS, HUB_REQUESTS, METERS, CountedOrder, of_ours, of_plain
 from tests.house.documents import ROOT, shell_commands
 
 _README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,11 +1,22 @@
-"""The configuration for Microsoft's emulator follows `infra/queues.json`."""
+"""What runs without the platform: Microsoft's emulator, func start, another Python."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pytest
+
 from local.emulator.__main__ import CONFIG, QUEUES, emulator_config
+from local.platform import ROOT
+
+_TOOLS = ("sh", "dirname", "mktemp", "curl", "tail", "sleep", "rm")
 
 
 def test_committed_configuration_is_current() -> None:
@@ -36,3 +47,69 @@ def test_durations_stay_within_the_emulators_limits(tmp_path: Path) -> None:
             },
         }
     ]
+
+
+def test_python_without_the_project_is_told_which_to_use() -> None:
+    """As the shell's own, which may be older; `-S` leaves out what is installed."""
+    command = [sys.executable, "-S", "-m", "local", "up"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "this Python lacks the project: `make setup`, then .venv/bin/python -m local\n"
+
+
+def _check(
+    folder: Path, *, func: str | None, settings: bool = True, port: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a copy of the script in a project of its own, with a `func` or without."""
+    tools, script = folder / "tools", folder / "local" / "emulator" / "check"
+    tools.mkdir()
+    script.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "local" / "emulator" / "check", script)
+    for name in _TOOLS:
+        (tools / name).symlink_to(str(shutil.which(name)))
+    if func is not None:
+        (tools / "func").write_text(f"#!/bin/sh\n{func}\n")
+        (tools / "func").chmod(0o755)
+    if settings:
+        (folder / "local.settings.json").write_text("{}")
+    environment = {"PATH": str(tools), "FUNC_PORT": str(port or _free_port())}
+    return subprocess.run([script], env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("func", "settings", "code", "printed"),
+    [
+        (None, True, 3, "not run: no func here\n"),
+        ("exit 0", False, 3, "cp local.settings.sample.json local.settings.json"),
+        ("echo 'Python 3.7.x to 3.12.x is required'; exit 1", True, 1, "3.7.x to 3.12.x is required"),
+    ],
+)
+def test_check_that_is_not_run_is_neither_green_nor_a_failure(
+    tmp_path: Path, func: str | None, code: int, printed: str, *, settings: bool
+) -> None:
+    """The reason is printed; a func that ends is a failure with its last lines."""
+    done = _check(tmp_path, func=func, settings=settings)
+    assert done.returncode == code
+    assert printed in done.stderr
+
+
+@pytest.mark.process
+def test_what_answers_there_already_is_not_taken_for_func(tmp_path: Path) -> None:
+    """It would be verified in place of what func serves."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        done = _check(tmp_path, func="exit 0", port=server.server_port)
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+    assert done.returncode == 3
+    assert "something else answers" in done.stderr

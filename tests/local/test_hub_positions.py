@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,14 +11,14 @@ from azure.core.exceptions import ResourceNotFoundError, ServiceRequestError
 from azure.eventhub.exceptions import ConnectError
 
 from functions.connections import Connection, SettingsError
-from local.checkpoints import main
-from local.hub_positions import (
-    BlobPositions,
+from local.checkpoints import (
     HubPartition,
     HubReadError,
+    HubReaders,
     checkpoint_folder,
     connect_checkpoints,
     connect_hub,
+    main,
 )
 
 _KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5"
@@ -67,46 +67,31 @@ def services() -> Services:
 
 
 @pytest.fixture
-def positions(services: Services) -> BlobPositions:
+def positions(services: Services) -> HubReaders:
     """Make what reads them, by names as they stand in the settings."""
     both = cast("Any", services)
-    return BlobPositions(both, both, checkpoint_folder("Bus.example.com", "Order-Events", "Ingestion"))
+    return HubReaders(both, both, checkpoint_folder("Bus.example.com", "Order-Events", "Ingestion"))
 
 
-async def test_partitions_tell_what_they_keep(positions: BlobPositions) -> None:
-    """From the first to the last number."""
+async def test_partitions_and_checkpoints_are_those_of_the_hub_and_its_consumer_group(
+    services: Services, positions: HubReaders
+) -> None:
+    """Names are in lower case; a blob without a number is ignored. The host makes the container later."""
     assert await positions.partitions() == [HubPartition("0", 5, 10), HubPartition("1", 5, 11)]
-
-
-async def test_checkpoints_are_those_of_the_hub_and_its_consumer_group(positions: BlobPositions) -> None:
-    """Names are in lower case; one without a number tells nothing."""
     assert await positions.checkpoints() == {"0": 41}
-
-
-async def test_without_a_container_nothing_was_taken(services: Services, positions: BlobPositions) -> None:
-    """The host makes it with its first checkpoint."""
     services.failure = ResourceNotFoundError("ContainerNotFound")
     assert await positions.checkpoints() == {}
 
 
-_READS: list[Callable[[BlobPositions], Coroutine[Any, Any, object]]] = [
-    BlobPositions.partitions,
-    BlobPositions.checkpoints,
-]
-
-
-@pytest.mark.parametrize("read", _READS)
 @pytest.mark.parametrize("fault", [ServiceRequestError("no answer"), ConnectError("gone")])
 async def test_faults_of_the_services_may_pass(
-    services: Services,
-    positions: BlobPositions,
-    fault: Exception,
-    read: Callable[[BlobPositions], Coroutine[Any, Any, object]],
+    services: Services, positions: HubReaders, fault: Exception
 ) -> None:
-    """As those of all others."""
+    """A later read may succeed."""
     services.failure = fault
-    with pytest.raises(HubReadError):
-        await read(positions)
+    for read in (positions.partitions, positions.checkpoints):
+        with pytest.raises(HubReadError):
+            await read()
 
 
 @pytest.mark.parametrize(("checkpoint", "waiting"), [(None, 10), (4, 10), (9, 5), (14, 0), (15, 10)])
@@ -124,15 +109,13 @@ def test_events_after_the_checkpoint_are_waiting(checkpoint: int | None, waiting
     ],
     ids=["local", "entity", "identity"],
 )
-async def test_hub_is_that_of_the_host(connection: Connection, hub: str, namespace: str) -> None:
+async def test_hub_and_container_are_those_of_the_host(
+    connection: Connection, hub: str, namespace: str
+) -> None:
     """The namespace is without a port, and an `EntityPath` takes precedence over `EVENT_HUB_NAME`."""
     client, named = connect_hub(connection, "orders")
     async with client:
         assert (client.eventhub_name, named) == (hub, namespace)
-
-
-async def test_container_of_the_checkpoints_is_that_of_the_host() -> None:
-    """By identity."""
     async with connect_checkpoints(Connection(None, "https://host.blob.core.windows.net", None)) as blobs:
         assert blobs.url == "https://host.blob.core.windows.net/azure-webjobs-eventhub"
 

@@ -78,20 +78,16 @@ def test_change_without_a_new_version_is_named(
     assert lock(folders, newer) == check(folders, newer) == []
 
 
-def test_lock_outlives_its_version(folders: Path) -> None:
-    """A number is not used for another definition."""
-    lock(folders, [Registration(_line(version=2))])
-    assert len(check(folders, [Registration(_line(PICK, version=2))])) == 1
-    assert len(check(folders, [Registration(_line(PICK))])) == 1
-
-
-def test_functions_of_steps_and_models_may_change(folders: Path) -> None:
-    """They are not recorded with a task."""
+def test_lock_outlives_its_version_and_functions_of_steps_may_change(folders: Path) -> None:
+    """A number is not used for another definition. Functions and models are not recorded with a task."""
     pick = _step(
         "pick", undo=True, request=lambda _line, _results: {"a": 1}, when=lambda _line, _results: True
     )
     changed = _line(pick, SEND, payload=create_model("Stricter", colour=str))
     assert check(folders, [Registration(changed)]) == []
+    lock(folders, [Registration(_line(version=2))])
+    assert len(check(folders, [Registration(_line(PICK, version=2))])) == 1
+    assert len(check(folders, [Registration(_line(PICK))])) == 1
 
 
 def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:

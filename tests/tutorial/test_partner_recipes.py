@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.caller import PATIENCE
-from tests.tutorial.cook import Cook, commands, cooking
 from tests.tutorial.partners import Partners
+from tests.tutorial.project import Cook, commands, cooking
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.tutorial.cook import Cook, commands, cooking
+from tests.tutorial.project import Cook, commands, cooking
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
@@ -29,7 +29,7 @@ async def cook(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cook]:
 
 
 async def test_trip_is_approved_and_cancelled(cook: Cook) -> None:
-    """As the page shows it; `tests/tutorial/booking/` has all else that may become of a trip."""
+    """As the page shows it."""
     submit, approve, look, cancel = commands("bookings")
     assert (await cook.types(submit)).startswith("HTTP/1.1 202")
     await cook.until(look, '"state":"Waiting"')

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.tutorial.cook import Cook, cooking
-from tests.tutorial.project import TUTORIAL, scene
+from tests.tutorial.project import TUTORIAL, Cook, cooking, scene
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from functions.connections import Connection
 from functions.settings import Settings
-from local.checkpoints import HubReaders, open_readers
-from local.hub_positions import HubReadError
+from local.checkpoints import HubReadError, HubReaders, open_readers
 from local.platform import PartName, Platform
 from tests.e2e.hub.evidence import StoredTasks, read_evidence, until_idle
 from tests.e2e.hub.letters import letter, workload
@@ -86,7 +85,7 @@ class _Stream:
         """Set all checkpoints to the start, and wait until the host has read all events again."""
         await self.platform.stop(PartName.HOST)
         # On a busy machine the host ends before it has released all partitions.
-        await self.readers.move(await self.readers.positions.partitions(), "start", are_left=True)
+        await self.readers.move(await self.readers.partitions(), "start", are_left=True)
         begun = time.perf_counter()
         await self.platform.start(PartName.HOST)
         await self._until_read(events)
@@ -103,7 +102,7 @@ class _Stream:
     async def _read(self) -> int:
         """Count the events that were read; return 0 while the storage does not answer."""
         try:
-            return sum(number + 1 for number in (await self.readers.positions.checkpoints()).values())
+            return sum(number + 1 for number in (await self.readers.checkpoints()).values())
         except HubReadError:
             return 0
 
@@ -119,8 +118,8 @@ class _Stream:
         """Wait until the hub has no event left: it may hold more than were sent, as some were sent again."""
         while True:
             try:
-                checkpoints = await self.readers.positions.checkpoints()
-                partitions = await self.readers.positions.partitions()
+                checkpoints = await self.readers.checkpoints()
+                partitions = await self.readers.partitions()
             except HubReadError:
                 partitions, checkpoints = [], {}
             if partitions and not any(each.waiting(checkpoints.get(each.id)) for each in partitions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.local.agent_check.planted import WrongAgent, fault
+from tests.local.agent_check.samples import WrongAgent, fault
 
 #: The lines of the sample that faults replace, or go beside.
 _REPLY = "            reply = answer(ledger, request)\n"
@@ -34,7 +34,6 @@ _LATE = """\
     if is_late(request) and request["idempotent"] and outcome["outcome"] != "not_taken":
         return None
 """
-_LEDGER = "    ledger = open_ledger()\n"
 _CONNECT = '    with (\n        ServiceBusClient.from_connection_string(os.environ["ServiceBusConnection"]'
 _TAKEN = "        for message in requests:\n"
 _FIND = "    if state is None:\n        close_start(ledger, request)\n"
@@ -54,11 +53,6 @@ _BAD_REPLIES = {
         "replies echo their requests: epoch is missing",
         _ANSWERED,
         "    return {name: request[name] for name in ECHOED if name != 'epoch'} | outcome\n",
-    ),
-    "replies with its own name as the step": fault(
-        "replies echo their requests: step differs from its request",
-        _REPLY,
-        _REPLY + '            reply = reply and reply | {"step": "payment"}\n',
     ),
     "echoes no kind of a look-up": fault(
         "replies echo their requests: kind differs from its request",
@@ -160,11 +154,6 @@ _LAX = {
     ),
 }
 _NULL = {
-    "takes null for a boolean": fault(
-        "rubbish: a wrong idempotent is gone",
-        _TYPES,
-        '    if request.get("idempotent", 0) is None:\n        request["idempotent"] = True\n' + _TYPES,
-    ),
     "replies under its start id": fault(
         "replies fit the schema: its message id is the start id",
         "ServiceBusMessage(json.dumps(reply))",
@@ -188,13 +177,6 @@ _CONFUSED = {
         "a look up of what was not begun: is found to be `done`",
         '("find", "do"): find}',
         '("find", "do"): pay}',
-    ),
-    "carries out what has an unknown kind": fault(
-        "rubbish: a wrong kind is gone",
-        '        "kind": direction not in ("do", "undo") or (request["kind"], direction) in WORK,\n',
-        "",
-        'WORK[request["kind"], request["direction"]](',
-        'WORK.get((request["kind"], request["direction"]), pay)(',
     ),
     "replies with the start id that it remembers": fault(
         "the same key in a new epoch: was an older start id sent?",
@@ -360,24 +342,14 @@ _IN_MEMORY = {
     ),
 }
 _FORGETFUL = {
-    "forgets its ledger": fault(
-        "the ledger outlives the agent: expected `refused`, got `done`",
-        _LEDGER,
-        _LEDGER
-        + '    ledger.execute("CREATE TEMP TABLE payments (key TEXT UNIQUE, state TEXT, amount TEXT)")\n',
-    ),
     "replies late for a step that may be repeated": fault(
         "ended after complete by: a reply was sent after complete-by", _LATE, "", _ALREADY, _NOT_LATE
     ),
 }
 AGENTS = (
-    WrongAgent(_BAD_REPLIES, also=("another step of the same task", "a fence holds")),
+    WrongAgent(_BAD_REPLIES, also=("a fence holds",)),
     *map(WrongAgent, (_BAD_MANNERS, _DIES, _LAX, _NULL, _NEW_START, _CONFUSED, _BY_KEY, _LOOK_UPS, _HASTY)),
-)
-#: Their faults show when an Agent is held up or killed, or its broker is.
-AGENTS_AT_CRASHES = (
-    WrongAgent(_RASH),
-    WrongAgent(_STUBBORN),
+    *map(WrongAgent, (_RASH, _STUBBORN)),
     WrongAgent(_IN_MEMORY, processes=1),
     WrongAgent(_FORGETFUL),
 )

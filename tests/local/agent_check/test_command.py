@@ -15,14 +15,11 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from local.agent_check.checks import throughout
-from local.agent_check.command import show_report
-from local.agent_check.options import AgentCheckOptions
-from local.agent_check.patience import Patience
-from local.agent_check.plan import STAGES, Check
-from local.agent_check.replies import content_of
-from local.agent_check.shell import count_effects, holding
-from local.agent_check.verdicts import CheckResult, CheckVerdict, CommandFailedError
+from local.agent_check.checks import messages
+from local.agent_check.command import STAGES, Check, CheckResult, CheckVerdict, show_report
+from local.agent_check.commands import CommandFailedError, count_effects, holding
+from local.agent_check.kit import AgentCheckOptions, ReplyTimeout
+from local.agent_check.queues import content_of
 from local.command_line import main
 from local.platform import ROOT
 from servicebus_local.config import read_config
@@ -42,39 +39,28 @@ _RUN = f"exec {sys.executable} {PYTHON_SAMPLE}"
         (["--lock", "301"], "--lock 301: a queue's lock is 5 s to 5 min"),
         (["--only", "everything"], "There is no check 'everything'"),
         (["--request", "nowhere.json"], "nowhere.json can't be read"),
+        (["--request", "[]"], "can't be read: the request is of type list"),
+        (["--request", "{"], "can't be read: EOF while parsing"),
+        (["--request", '{"amount": NaN}'], "request.amount has a number that is no finite double"),
         (["--connection", "rubbish"], "agent-payment-requests and agent-replies can't be opened"),
         (["--connection", _NOBODY], "agent-payment-requests and agent-replies can't be opened"),
+        (["Pay_Ment"], "'Pay_Ment' is not the name of an Agent"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    options: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With code 2, before the Agent is started."""
-    assert main(["agent-check", "payment", "--run", "false", *options]) == 2
-    assert complaint in capsys.readouterr().err
-
-
-def test_name_that_no_agent_has_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With code 2."""
-    assert main(["agent-check", "Pay_Ment", "--run", "false"]) == 2
-    assert "'Pay_Ment' is not the name of an Agent" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        ("[]", "can't be read: the request is of type list"),
-        ("{", "can't be read: EOF while parsing"),
-        ('{"amount": NaN}', "can't be read: request.amount has a number that is no finite double"),
-    ],
-)
-def test_request_that_is_no_json_object_is_refused(
-    content: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With code 2."""
-    (tmp_path / "request.json").write_text(content)
-    options = ["--run", "false", "--request", str(tmp_path / "request.json")]
-    assert main(["agent-check", "payment", *options]) == 2
+    monkeypatch.chdir(tmp_path)
+    if options[0] == "--request" and options[1] != "nowhere.json":
+        Path("request.json").write_text(options[1])
+        options = ["--request", "request.json"]
+    given = options if options[0] == "Pay_Ment" else ["payment", *options]
+    assert main(["agent-check", *given, *(() if "--run" in given else ("--run", "false"))]) == 2
     assert complaint in capsys.readouterr().err
 
 
@@ -218,7 +204,7 @@ def _started(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 
 _PAGE = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
-_CHECKS = [check for stage in STAGES for check in stage if check is not throughout.it_stays_up]
+_CHECKS = [check for stage in STAGES for check in stage if check is not messages.it_stays_up]
 
 
 @pytest.mark.parametrize("check", _CHECKS)
@@ -230,26 +216,18 @@ def test_check_names_its_rule(check: Check) -> None:
 
 
 async def test_effects_of_one_key_in_two_lines_add_up() -> None:
-    """Two processes with a ledger each are two effects."""
+    """Two processes with a ledger each are two effects. A count is a number from 0 on, in digits."""
     counts = await count_effects("printf 't-1.3f9a0c27/payment/do 1\\nt-1.3f9a0c27/payment/do 1\\n'")
     assert counts["t-1.3f9a0c27/payment/do"] == 2
+    for line in ("t/payment/do -1", "t/payment/do 1_0", "0x1 t/payment/do"):
+        with pytest.raises(CommandFailedError, match="a count"):
+            await count_effects(f"echo '{line}'")
 
 
-@pytest.mark.parametrize("line", ["t/payment/do -1", "t/payment/do 1_0", "0x1 t/payment/do"])
-async def test_what_is_no_count_is_refused(line: str) -> None:
-    """A count is a number from 0 on, in digits."""
-    with pytest.raises(CommandFailedError, match="a count"):
-        await count_effects(f"echo '{line}'")
-
-
-async def test_first_line_may_be_long() -> None:
-    """Longer than what is read at once."""
+async def test_only_a_line_holds() -> None:
+    """It may be longer than one read; a command that ends within it does not hold."""
     async with holding(f"{sys.executable} -c \"print('x' * 200_000, flush=True); input()\"", Mock()):
         pass
-
-
-async def test_what_is_no_line_does_not_hold() -> None:
-    """It ended before its line did."""
     with pytest.raises(CommandFailedError, match="printed no line"):
         async with holding("printf held", Mock()):
             pass
@@ -260,16 +238,16 @@ async def test_what_is_no_line_does_not_hold() -> None:
 )
 def test_patience_follows_what_the_agent_needs(lock: float, needs: float, seconds: float) -> None:
     """At least two locks, at most five minutes."""
-    assert Patience(lock, needs).seconds == seconds
+    assert ReplyTimeout(lock, needs).seconds == seconds
 
 
 def test_patience_begins_anew() -> None:
     """With what is heard, with the end of the locks after a crash, and when the Agent is back."""
-    patience = Patience(15)
-    assert patience.ends(100, 90) == 130
-    assert patience.ends(100, 90, 300) == 400
-    assert patience.ends(100, 110, 300) == 140
-    patience.killed = 105
-    assert patience.ends(100, 110) == 150
-    patience.back = 130
-    assert patience.ends(100, 110) == 160
+    timeout = ReplyTimeout(15)
+    assert timeout.ends(100, 90) == 130
+    assert timeout.ends(100, 90, 300) == 400
+    assert timeout.ends(100, 110, 300) == 140
+    timeout.killed = 105
+    assert timeout.ends(100, 110) == 150
+    timeout.back = 130
+    assert timeout.ends(100, 110) == 160

@@ -1,15 +1,15 @@
-"""The kit finds each planted fault, and says so in the line of the rule that is broken."""
+"""The kit finds each planted fault, also those that show only at a crash, a hold or a lost broker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.local.agent_check.faults import AGENTS
-from tests.local.agent_check.planted import Planted, WrongAgent, check_changed, faults_of, is_found
-from tests.local.agent_check.samples import Report
+from tests.local.agent_check.samples import Planted, Report, WrongAgent, check_changed, faults_of, is_found
 
 _AT_ONCE = "pays back twice when asked twice at once"
 _SECOND_IS_LATE = """\
@@ -21,6 +21,12 @@ _SECOND_IS_LATE = """\
     while True:
 """
 pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def report_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[WrongAgent], Report]:
+    """Give the kit's report on an Agent."""
+    return cache(lambda agent: agent.check(tmp_path_factory.mktemp("agent")))
 
 
 @pytest.mark.parametrize(("agent", "fault"), faults_of(AGENTS))

@@ -121,22 +121,6 @@ def _request(seconds: float) -> dict[str, Any]:
     return {**json.loads(_BODY), **_OF_PAYMENT, "complete_by": complete_by}
 
 
-def test_python_waits_for_its_ledger(held: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transient fault is tried again until complete-by (rule 3)."""
-    sample = _python()
-    monkeypatch.setattr(sample.time, "sleep", lambda _: held.execute("COMMIT"))
-    held.executescript(f"{sample.TABLES} BEGIN EXCLUSIVE")
-    with closing(sqlite3.connect("payments.db", timeout=0, isolation_level=None)) as busy:
-        assert sample.answer(busy, _request(60))["outcome"] == "done"
-
-
-def test_python_is_silent_while_its_ledger_stays_busy(held: sqlite3.Connection) -> None:
-    """Also of what must not be repeated, and came late: nobody can know its outcome."""
-    assert held.in_transaction
-    with closing(sqlite3.connect("payments.db", timeout=0, isolation_level=None)) as busy:
-        assert _python().answer(busy, _request(-1)) is None
-
-
 def test_python_starts_while_its_ledger_is_busy(
     held: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,13 +22,11 @@ from local.callers.client import (
     OrderState,
     OrderStatus,
 )
-from local.callers.demo import DemoResult, run_demo
+from local.callers.demo import DemoResult, orders_per_second, percentile, run_demo, summary
 from local.callers.one_order import next_command, show_one_order
-from local.callers.summary import orders_per_second, percentile, summary
 from local.command_line import main
 from local.commands import demo_at
-from tests.local.callers.canned_api import HAPPY_LIFE, SUBMITTED, canned_api
-from tests.local.callers.canned_deliveries import CannedDeliveries
+from tests.local.callers.canned_api import HAPPY_LIFE, SUBMITTED, CannedDeliveries, canned_api
 
 
 async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
@@ -36,12 +34,22 @@ async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
 
 
 async def test_all_are_followed_to_their_end() -> None:
-    """Without a terminal, lines replace the bars."""
-    screen = io.StringIO()
-    async with canned_api(deliveries=CannedDeliveries()) as url:
+    """Services refuse the cases that say so, and no refusal of a drone remains. Lines replace the bars."""
+    screen, canned = io.StringIO(), CannedDeliveries()
+    async with canned_api(deliveries=canned) as url:
         result = await run_demo(url, Console(file=screen, width=80), orders=4, deliveries=16)
     assert result.all_as_expected
     assert len(result.submit_seconds) == 4
+    states = Counter((each.case, result.orders[each.id].state) for each in result.submissions)
+    assert states == {
+        (Case.ORDER, OrderState.PROCESSED): 4,
+        (Case.NEAR, OrderState.PROCESSED): 8,
+        (Case.FAR, OrderState.PROCESSED): 4,
+        (Case.SUSPENDED, OrderState.COMPENSATED): 2,
+        (Case.NO_DRONE, OrderState.COMPENSATED): 2,
+    }
+    assert len(canned.refused_drones) == 2
+    assert canned.faults == set()
     submitted, finished = ["submitted: 20 …", "submitted: 20 of 20"], ["finished: 20 …", "finished: 20 of 20"]
     assert screen.getvalue().splitlines() == [*submitted, *finished]
 
@@ -54,22 +62,6 @@ async def test_deliveries_go_in_one_request() -> None:
     assert canned.batches == [500, 1]
     assert len(result.batch_seconds) == 2
     assert result.all_as_expected
-
-
-async def test_services_refuse_what_the_cases_say_and_nothing_else() -> None:
-    """They are set up before anything is submitted, and no refusal of a drone remains."""
-    canned = CannedDeliveries()
-    async with canned_api(deliveries=canned) as url:
-        result = await _run(url, 0, 16)
-    states = Counter((each.case, result.orders[each.id].state) for each in result.submissions)
-    assert states == {
-        (Case.NEAR, OrderState.PROCESSED): 8,
-        (Case.FAR, OrderState.PROCESSED): 4,
-        (Case.SUSPENDED, OrderState.COMPENSATED): 2,
-        (Case.NO_DRONE, OrderState.COMPENSATED): 2,
-    }
-    assert len(canned.refused_drones) == 2
-    assert canned.faults == set()
 
 
 @pytest.mark.parametrize("service", ["packages", "drones", "deliveries"])
@@ -264,14 +256,10 @@ def test_figures_are_the_services_own() -> None:
     assert ["orders/s", "1.0"] in rows
 
 
-def test_orders_per_second_needs_an_end() -> None:
-    """From the first submission to the last end."""
+@pytest.mark.parametrize(("percent", "value"), [(50, 50), (99, 99), (100, 100), (1, 1)])
+def test_figures_are_of_measured_values(percent: float, value: float) -> None:
+    """A percentile is the nearest rank; a rate is from the first submission to the last end."""
+    assert percentile(list(range(100, 0, -1)), percent) == value
     assert orders_per_second([_order_in("a", OrderState.PENDING, None)]) is None
     ended = [_order_in("a", OrderState.PROCESSED, 4), _order_in("b", OrderState.PROCESSED, 2)]
     assert orders_per_second(ended) == 0.5
-
-
-@pytest.mark.parametrize(("percent", "value"), [(50, 50), (99, 99), (100, 100), (1, 1)])
-def test_a_percentile_is_a_value_that_was_measured(percent: float, value: float) -> None:
-    """Nearest rank, over 1 to 100."""
-    assert percentile(list(range(100, 0, -1)), percent) == value

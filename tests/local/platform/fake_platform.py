@@ -54,7 +54,7 @@ async def _main(data: Path, *behaviour: str) -> int:
             sys.stdout.flush()
             await platform.run_until_failure()
 
-    return await until_stop_signal(work(), platform.kill_all_now)
+    return await until_stop_signal(work())
 
 
 if __name__ == "__main__":

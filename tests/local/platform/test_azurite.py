@@ -12,23 +12,17 @@ import psutil
 import pytest
 from azure.data.tables import TableClient
 
-from local.platform import ANY_PORTS, ROOT, Addresses, PartName, Platform, PlatformOptions, folder
-from local.platform.blueprint import Stages, whole_platform
+from local.platform import ANY_PORTS, ROOT, Addresses, Platform, PlatformOptions, folder
+from local.platform.blueprint import Stages, azurite_alone
 from tests.local.platform.processes import PATIENCE, descendants, left_running
 
 pytestmark = pytest.mark.process
 
 
 def azurite_only(options: PlatformOptions, addresses: Addresses) -> Stages:
-    """Return the real platform's Azurite, without the other parts; it may take its time to save."""
-    return [
-        [
-            replace(part, stop_within=PATIENCE)
-            for stage in whole_platform(options, addresses)
-            for part in stage
-            if part.name is PartName.AZURITE
-        ]
-    ]
+    """Return Azurite; it may take its time to save."""
+    [[azurite]] = azurite_alone(options, addresses)
+    return [[replace(azurite, stop_within=PATIENCE)]]
 
 
 async def _run_azurite(data: Path) -> None:

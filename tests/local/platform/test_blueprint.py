@@ -1,4 +1,4 @@
-"""The parts of the real platform: their order, their options, and when each is ready."""
+"""The parts of the platform, with one host or a host for each role: their order and their options."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.roles import AppRole
 from functions_local.host import STOP_GRACE
 from local.platform import (
     ROOT,
@@ -22,11 +23,19 @@ from local.platform import (
     blueprint,
     readiness,
 )
+from local.platform.app import imported_modules
 from local.platform.blueprint import whole_platform
-from local.platform.imports import imported_modules
 from local.platform.parts import Part, Readiness
+from tests.e2e.caller import NEEDS_ORDERS
 
 ADDRESSES = Addresses(PlatformPorts(host=1, service_bus=2, admin=3, blob=4, queue=5, table=6))
+_PORTS = replace(PlatformPorts(host=1).split(), scheduler=2, agents=3, supervisor=4)
+_HOSTS = {
+    AppRole.FRONT: PartName.HOST,
+    AppRole.SCHEDULER: PartName.SCHEDULER,
+    AppRole.AGENTS: PartName.AGENTS,
+    AppRole.SUPERVISOR: PartName.SUPERVISOR,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -39,21 +48,23 @@ def _part(name: PartName, options: PlatformOptions | None = None) -> Part:
     return next(part for stage in stages for part in stage if part.name is name)
 
 
-def test_azurite_and_the_broker_stop_after_the_host() -> None:
-    """It settles its messages and writes its last rows."""
+def test_azurite_and_the_broker_stop_after_the_host_within_five_seconds() -> None:
+    """It settles its messages and writes its last rows. Each stage stops as slowly as its slowest part."""
     stages = whole_platform(PlatformOptions(), ADDRESSES)
     assert [[part.name for part in stage] for stage in stages] == [
         [PartName.AZURITE, PartName.BROKER],
         [PartName.HOST],
     ]
+    assert sum(max(part.stop_within for part in stage) for stage in stages) < 5
 
 
 def test_the_host_loads_the_app_when_azurite_and_the_broker_answer() -> None:
-    """It starts beside them, and waits by itself."""
+    """It starts beside them. When it stops, it finishes functions and releases messages."""
     assert _part(PartName.HOST).after == {
         PartName.AZURITE: ("--after", ADDRESSES.table),
         PartName.BROKER: ("--after", "127.0.0.1:2"),
     }
+    assert _part(PartName.HOST).stop_within >= STOP_GRACE + 0.5
 
 
 def test_the_host_imports_early_what_the_app_imports(tmp_path: Path) -> None:
@@ -70,15 +81,22 @@ def test_the_host_imports_early_what_the_app_imports(tmp_path: Path) -> None:
     assert imported_modules(tmp_path) == []
 
 
-def test_each_part_keeps_its_state_in_its_own_folder(tmp_path: Path) -> None:
-    """They are the folders that `reset` deletes."""
-    options = PlatformOptions(data=tmp_path)
-    for name, folder in [
-        (PartName.AZURITE, "azurite"),
-        (PartName.BROKER, "servicebus"),
-        (PartName.HOST, "host"),
-    ]:
-        assert str(tmp_path / folder) in _part(name, options).command
+@pytest.mark.parametrize(
+    ("name", "folder", "is_crash_safe"),
+    [
+        (PartName.AZURITE, "azurite", False),
+        (PartName.BROKER, "servicebus", True),
+        (PartName.HOST, "host", True),
+    ],
+)
+def test_each_part_keeps_its_state_in_its_own_folder(
+    tmp_path: Path, name: PartName, folder: str, *, is_crash_safe: bool
+) -> None:
+    """They are the folders that `reset` deletes. Only an Azurite that saves its tables is not crash-safe."""
+    part = _part(name, PlatformOptions(data=tmp_path))
+    assert str(tmp_path / folder) in part.command
+    assert part.crash_safe is is_crash_safe
+    assert _part(name, PlatformOptions(in_memory_storage=True)).crash_safe
 
 
 @pytest.mark.parametrize(("in_memory", "folder"), [(False, "."), (True, "in-memory")])
@@ -98,45 +116,20 @@ def test_several_hosts_share_the_hub_of_the_first(tmp_path: Path, *, in_memory: 
     assert "--shared" not in _part(PartName.HOST).command
 
 
-def test_only_azurite_is_not_crash_safe() -> None:
-    """Broker and host lose nothing when they are killed, nor does an Azurite that keeps nothing."""
-    assert not _part(PartName.AZURITE).crash_safe
-    assert _part(PartName.BROKER).crash_safe
-    assert _part(PartName.HOST).crash_safe
-    assert _part(PartName.AZURITE, PlatformOptions(in_memory_storage=True)).crash_safe
-
-
-def test_everything_stops_within_five_seconds_even_if_all_hang() -> None:
-    """The promise of Ctrl-C: the stages stop one after the other, each as slowly as its slowest part."""
-    stages = whole_platform(PlatformOptions(), ADDRESSES)
-    assert sum(max(part.stop_within for part in stage) for stage in stages) < 5
-
-
-def test_the_host_is_not_killed_while_it_lets_functions_finish() -> None:
-    """After their grace period it needs time to release messages and to end."""
-    assert _part(PartName.HOST).stop_within >= STOP_GRACE + 0.5
-
-
-def test_the_queues_are_those_that_the_app_declares(tmp_path: Path) -> None:
-    """Its `infra/queues.json`, or the file that the options name, which is stronger."""
-    declared = tmp_path / "infra" / "queues.json"
-    declared.parent.mkdir()
-    declared.write_text("{}")
-    broker = _part(PartName.BROKER, PlatformOptions(app=tmp_path))
+def test_the_queues_and_hubs_are_those_that_the_app_declares(tmp_path: Path) -> None:
+    """Its files in `infra`; the queues' file that the options name is stronger."""
+    options = PlatformOptions(app=tmp_path)
+    assert "--hubs" not in _part(PartName.BROKER, options).command
+    (tmp_path / "infra").mkdir()
+    for name in ("queues.json", "hubs.json"):
+        (tmp_path / "infra" / name).write_text("{}")
+    broker = _part(PartName.BROKER, options)
     assert broker.prepare is None
-    assert str(declared) in broker.command
-    chosen = _part(PartName.BROKER, PlatformOptions(app=tmp_path, queues=ROOT / "infra" / "queues.json"))
+    given = dict(pairwise(broker.command))
+    assert given["--config"] == str(tmp_path / "infra" / "queues.json")
+    assert given["--hubs"] == str(tmp_path / "infra" / "hubs.json")
+    chosen = _part(PartName.BROKER, replace(options, queues=ROOT / "infra" / "queues.json"))
     assert str(ROOT / "infra" / "queues.json") in chosen.command
-
-
-def test_the_hubs_are_those_that_the_app_declares(tmp_path: Path) -> None:
-    """Its `infra/hubs.json`."""
-    assert "--hubs" not in _part(PartName.BROKER, PlatformOptions(app=tmp_path)).command
-    declared = tmp_path / "infra" / "hubs.json"
-    declared.parent.mkdir()
-    declared.write_text("{}")
-    command = _part(PartName.BROKER, PlatformOptions(app=tmp_path)).command
-    assert command[command.index("--hubs") + 1] == str(declared)
 
 
 def test_a_missing_azurite_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -166,13 +159,9 @@ async def _answering(*answers: bytes) -> AsyncIterator[str]:
 
 
 async def test_a_bad_answer_is_asked_again() -> None:
-    """Until it is a good one."""
+    """Until it is a good one; `any_status` accepts any HTTP: Azurite answers 400 to a plain GET."""
     async with _answering(_BAD, b"no HTTP", _GOOD) as url:
         await readiness.until_answered(Readiness(url))
-
-
-async def test_any_status_is_enough_where_that_is_asked_for() -> None:
-    """Azurite answers 400 to a plain GET; something that is not HTTP is no answer."""
     async with _answering(b"no HTTP", _BAD) as url:
         await readiness.until_answered(Readiness(url, any_status=True))
 
@@ -186,3 +175,41 @@ async def test_the_last_bad_answer_is_in_the_error(
     async with _answering(answer) as url:
         with pytest.raises(TimeoutError, match=said):
             await readiness.until_answered(Readiness(url))
+
+
+def _hosts(folder: Path, **settings: str) -> dict[AppRole, Part]:
+    options = PlatformOptions(ports=_PORTS, data=folder, settings=settings)
+    _, hosts = whole_platform(options, Addresses(_PORTS))
+    return {AppRole(part.environment["ROLES"]): part for part in hosts}
+
+
+@NEEDS_ORDERS
+def test_each_role_has_a_host_with_a_port_and_a_folder_of_its_own(tmp_path: Path) -> None:
+    """Also where the host keeps its keys, and the Scheduler's its instances."""
+    for role, part in _hosts(tmp_path).items():
+        assert (part.name, part.environment["ROLES"]) == (_HOSTS[role], role.value)
+        assert str(tmp_path / part.name) in part.command
+    ports = [part.command[part.command.index("--port") + 1] for part in _hosts(tmp_path).values()]
+    assert ports == ["1", "2", "3", "4"]
+    assert Addresses(_PORTS).operators == "http://127.0.0.1:4"
+    assert Addresses(PlatformPorts(host=1)).operators == Addresses(PlatformPorts(host=1)).host
+
+
+@NEEDS_ORDERS
+def test_agents_do_not_know_where_the_state_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor from the environment or a file; their store is the same account, or is named."""
+    monkeypatch.setenv("StateStore", "the environment's")
+    for role, part in _hosts(tmp_path, StateStore="one").items():
+        assert bool(part.environment["StateStore"]) is (role is not AppRole.AGENTS)
+        assert part.environment["AgentStore"] == "one"
+    assert _hosts(tmp_path, AgentStore="own")[AppRole.AGENTS].environment["AgentStore"] == "own"
+
+
+@NEEDS_ORDERS
+def test_agents_that_are_all_elsewhere_have_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would have no function, and a host without one does not start."""
+    others = set(AppRole) - {AppRole.AGENTS}
+    assert _hosts(tmp_path, AGENTS_ELSEWHERE=" payment").keys() == others
+    monkeypatch.setenv("AGENTS_ELSEWHERE", "payment")
+    assert _hosts(tmp_path).keys() == others
+    assert _hosts(tmp_path, AGENTS_ELSEWHERE="").keys() == set(AppRole)

@@ -30,11 +30,11 @@ from local.platform import (
 )
 from local.platform import folder as folder_module
 from local.platform import ports as ports_module
+from local.platform.app import application_settings
 from local.platform.blueprint import whole_platform
 from local.platform.folder import held
-from local.platform.output import log_line
 from local.platform.ports import claimed
-from local.platform.settings import application_settings
+from local.platform.process import log_line
 
 
 @pytest.fixture
@@ -50,20 +50,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[PlatformOptions]:
     return calls
 
 
-def test_up_takes_the_usual_ports(started: list[PlatformOptions]) -> None:
-    """They are those of Core Tools, of Service Bus and of Azurite."""
-    assert main(["up"]) == 0
-    assert started == [
-        PlatformOptions(ports=PlatformPorts(7071, 5672, 5300, 10000, 10001, 10002), data=Path(".local"))
-    ]
-
-
-def test_every_port_and_folder_can_be_chosen(started: list[PlatformOptions], tmp_path: Path) -> None:
-    """One 0 stands for all three ports of Azurite."""
+def test_up_takes_the_usual_ports_or_the_chosen_ones(started: list[PlatformOptions], tmp_path: Path) -> None:
+    """Those of Core Tools, of Service Bus and of Azurite. One 0 chooses all three ports of Azurite."""
     ports = ["--port", "1", "--sb-port", "2", "--admin-port", "3", "--azurite-ports", "0"]
+    assert main(["up"]) == 0
     assert main(["up", *ports, "--data", str(tmp_path), "--app", "elsewhere"]) == 0
     assert started == [
-        PlatformOptions(ports=PlatformPorts(1, 2, 3, 0, 0, 0), data=tmp_path, app=Path("elsewhere"))
+        PlatformOptions(ports=PlatformPorts(7071, 5672, 5300, 10000, 10001, 10002), data=Path(".local")),
+        PlatformOptions(ports=PlatformPorts(1, 2, 3, 0, 0, 0), data=tmp_path, app=Path("elsewhere")),
     ]
 
 
@@ -109,9 +103,10 @@ def test_a_wrong_option_is_refused_with_the_reason(
 def test_several_hosts_have_free_ports(
     started: list[PlatformOptions], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first has the usual one; hosts of roles are not several hosts."""
-    assert main(["up", "--hosts", "3"]) == 0
+    """The first has the usual one, the operators' host of roles the next; several hosts have all roles."""
+    assert main(["up", "--hosts", "3"]) == main(["up", "--roles", "split"]) == 0
     assert started[0].ports.hosts == [7071, 0, 0]
+    assert started[1].ports.supervisor == 7072
     assert main(["up", "--hosts", "2", "--roles", "split"]) == 2
     assert "--hosts and --roles split exclude each other" in capsys.readouterr().err
 
@@ -182,12 +177,27 @@ def _settings(app: Path, environment: dict[str, str] | None = None, **settings: 
     return application_settings(app, environment or {}, ADDRESSES, settings)
 
 
-def test_the_developers_file_wins_over_the_sample_and_the_environment_over_both(app: Path) -> None:
-    """As with Core Tools; the sample alone is enough."""
-    assert _settings(app)["STATE_SHARDS"] == "16"
-    _write(app / "local.settings.json", STATE_SHARDS="4")
-    assert _settings(app)["STATE_SHARDS"] == "4"
-    assert _settings(app, {"STATE_SHARDS": "2"})["STATE_SHARDS"] == "2"
+@pytest.mark.parametrize(
+    ("name", "usual", "own"),
+    [
+        ("STATE_SHARDS", "16", "4"),
+        ("PAYMENT_URL", "http://127.0.0.1:7171/payments", "http://127.0.0.1:9000/pay"),
+        ("AUTH_MODE", "local", "easyauth"),
+    ],
+)
+def test_the_developers_file_wins_over_the_sample_and_the_environment_over_both(
+    app: Path, name: str, usual: str, own: str
+) -> None:
+    """As with Core Tools; the options win over all. The sample alone is enough, with the real port."""
+    assert _settings(app)[name] == usual
+    _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:7071/payments")  # a copy of the sample
+    assert _settings(app)[name] == usual
+    _write(app / "local.settings.json", **{name: own})
+    assert _settings(app)[name] == own
+    assert _settings(app, {name: "other", "HOME": "/home/someone"})[name] == "other"
+    assert _settings(app, {name: "other"}, **{name: "stronger"})[name] == "stronger"
+    assert "HOME" not in _settings(app, {"HOME": "/home/someone"})
+    assert _settings(app)["SAMPLE_SERVICES"] == "1"
 
 
 def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
@@ -211,45 +221,13 @@ def test_connections_are_always_those_of_the_running_parts(app: Path) -> None:
 
 
 def test_event_hub_is_the_running_broker_s_where_it_is_asked_for(app: Path) -> None:
-    """By the environment, a settings file or the options; an app reads its hub where the setting is there."""
+    """By the environment or the options. A test may name the broker of another platform."""
     emulator = {"EventHubConnection": "UseDevelopmentEmulator=true"}
     assert "EventHubConnection" not in _settings(app, {})
-    for settings in (_settings(app, emulator), application_settings(app, {}, ADDRESSES, emulator)):
+    for settings in (_settings(app, emulator), _settings(app, {}, **emulator)):
         assert settings["EventHubConnection"] == settings["ServiceBusConnection"]
-
-
-def test_sample_services_follow_the_hosts_port(app: Path) -> None:
-    """A file that was copied from the sample says nothing about the port in use."""
-    _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:7071/payments")
-    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:7171/payments"
-    assert _settings(app)["SAMPLE_SERVICES"] == "1"
-
-
-def test_a_payment_service_of_ones_own_is_used(app: Path) -> None:
-    """A fork that brings its own remote service names it in its settings file or in the environment."""
-    _write(app / "local.settings.json", PAYMENT_URL="http://127.0.0.1:9000/pay")
-    assert _settings(app)["PAYMENT_URL"] == "http://127.0.0.1:9000/pay"
-    assert _settings(app, {"PAYMENT_URL": "http://other"})["PAYMENT_URL"] == "http://other"
-
-
-def test_every_role_is_granted_unless_another_mode_is_set(app: Path) -> None:
-    """By the environment, the developer's file or the options."""
-    assert _settings(app)["AUTH_MODE"] == "local"
-    assert _settings(app, {"AUTH_MODE": "easyauth"})["AUTH_MODE"] == "easyauth"
-    assert _settings(app, AUTH_MODE="easyauth")["AUTH_MODE"] == "easyauth"
-    _write(app / "local.settings.json", AUTH_MODE="easyauth")
-    assert _settings(app)["AUTH_MODE"] == "easyauth"
-
-
-def test_a_second_host_shares_the_broker_that_a_test_names(app: Path) -> None:
-    """Each has a platform of its own, and its own addresses."""
     other = "Endpoint=sb://127.0.0.1:1;SharedAccessKey=x;UseDevelopmentEmulator=true"
     assert _settings(app, ServiceBusConnection=other)["ServiceBusConnection"] == other
-
-
-def test_other_environment_variables_are_no_settings(app: Path) -> None:
-    """The host inherits them anyway."""
-    assert "HOME" not in _settings(app, {"HOME": "/home/someone"})
 
 
 @pytest.mark.parametrize("text", ["{", '{"Values": {"A": ["list"]}}'])
@@ -286,17 +264,11 @@ def test_a_taken_port_is_named_with_the_option_that_changes_it(taken: int, name:
     assert refusal.value.port == taken
 
 
-def test_one_port_for_two_parts_is_refused() -> None:
+def test_one_port_for_two_parts_is_refused_and_requested_ports_are_kept() -> None:
     """A free port that is requested twice is found before the second part fails."""
     with claimed(ANY_PORTS) as free:
         pass
     with pytest.raises(PortTakenError), claimed(replace(ANY_PORTS, host=free.host, admin=free.host)):
-        pass
-
-
-def test_requested_ports_are_kept() -> None:
-    """Only 0 is replaced."""
-    with claimed(ANY_PORTS) as free:
         pass
     with claimed(free) as again:
         assert again == free
@@ -311,10 +283,9 @@ def test_two_platforms_never_choose_the_same_port(monkeypatch: pytest.MonkeyPatc
 
 
 def test_hosts_of_roles_have_ports_only_where_there_are_any() -> None:
-    """The operators' follows the callers', which is the only one to remember."""
+    """Without roles, no port is chosen for them."""
     with claimed(ANY_PORTS) as ports:
         assert not ports.are_split
-    assert PlatformPorts(host=7071).split().supervisor == 7072
     assert ANY_PORTS.split().supervisor == 0
 
 
@@ -326,39 +297,41 @@ def test_no_free_port_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, 
         pass
 
 
-class _Terminal(io.StringIO):
+class _Stream(io.StringIO):
+    """A terminal whose reader may have gone."""
+
+    def __init__(self, *, is_terminal: bool = False, is_gone: bool = False) -> None:
+        super().__init__()
+        self._is_terminal, self._is_gone = is_terminal, is_gone
+
     def isatty(self) -> bool:
-        """Claim to be a terminal."""
-        return True
+        """Return whether it is a terminal."""
+        return self._is_terminal
+
+    def write(self, text: str) -> int:
+        """Fail like a pipe whose reader has gone, if it has."""
+        if self._is_gone:
+            raise BrokenPipeError
+        return super().write(text)
 
 
-class _GoneReader(io.StringIO):
-    def write(self, _: str) -> int:
-        """Fail like a pipe whose reader has gone."""
-        raise BrokenPipeError
-
-
-def _written(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, part: PartName = PartName.HOST) -> str:
-    monkeypatch.setattr(sys, "stderr", stream)
-    log_line(part, "started")
-    return stream.getvalue()
-
-
-def test_every_line_begins_with_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a terminal there is no colour."""
-    assert _written(monkeypatch, io.StringIO()) == "host       | started\n"
-
-
-def test_a_terminal_gets_a_coloured_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the prefix is coloured: the part's own colours stay."""
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        (_Stream(), "host       | started\n"),
+        (_Stream(is_terminal=True), "\033[33mhost       |\033[0m started\n"),
+        (_Stream(is_gone=True), ""),
+    ],
+)
+def test_every_line_begins_with_its_part(
+    monkeypatch: pytest.MonkeyPatch, stream: _Stream, expected: str
+) -> None:
+    """Only a terminal gets a colour, of the prefix. `2>&1 | head` ends the log, not the platform."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert _written(monkeypatch, _Terminal()) == "\033[33mhost       |\033[0m started\n"
-
-
-def test_a_reader_that_has_gone_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`2>&1 | head` ends the log, not the platform."""
-    _written(monkeypatch, _GoneReader())
+    monkeypatch.setattr(sys, "stderr", stream)
+    log_line(PartName.HOST, "started")
+    assert stream.getvalue() == expected
 
 
 async def test_a_second_platform_on_the_folder_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -29,12 +29,11 @@ from local.platform import (
     until_stop_signal,
     watchdog,
 )
+from local.platform.app import write_bound_queues
 from local.platform.blueprint import Blueprint
-from local.platform.errors import PlatformError
 from local.platform.folder import held
-from local.platform.parts import Part, Readiness
+from local.platform.parts import Part, PlatformError, Readiness
 from local.platform.process import PartProcess
-from local.platform.queues import write_bound_queues
 from local.platform.watchdog import Watchdog, watch
 from tests.local.platform.fake_platform import fake, fakes, options
 from tests.local.platform.processes import PATIENCE, descendants, left_running
@@ -123,40 +122,31 @@ async def test_parts_stop_in_the_opposite_order(tmp_path: Path, capsys: pytest.C
 
 
 async def test_a_killed_part_starts_again_on_its_port(tmp_path: Path) -> None:
-    """Clients find it at its address, and the platform does not treat the kill as a failure."""
+    """The platform does not treat the kill as a failure, and starts no part twice."""
     async with Platform(options(tmp_path), fakes()) as platform:
         before = await _process_id(platform.addresses.host)
         await platform.kill(PartName.HOST)
         with pytest.raises(aiohttp.ClientConnectionError):
             await _process_id(platform.addresses.host)
         await platform.start(PartName.HOST)
-        after = await _process_id(platform.addresses.host)
-        assert before != after
+        assert before != await _process_id(platform.addresses.host)
         assert await platform.unless_a_part_fails(asyncio.sleep(0, "fine")) == "fine"
+        with pytest.raises(ValueError, match="host is running already"):
+            await platform.start(PartName.HOST)
 
 
-async def test_a_paused_part_does_not_answer_until_it_is_resumed(tmp_path: Path) -> None:
-    """Like a machine that hangs: connections are accepted, and nothing is answered."""
+async def test_a_paused_part_does_not_answer_until_it_is_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Like a machine that hangs. It is resumed before it is stopped: it would not receive the signal."""
     async with Platform(options(tmp_path), fakes()) as platform:
         platform.pause(PartName.HOST)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(_process_id(platform.addresses.host), 0.3)
         platform.resume(PartName.HOST)
         assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
-
-
-async def test_a_paused_part_is_stopped_gently(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is resumed first: a frozen process would not receive the signal."""
-    async with Platform(options(tmp_path), fakes()) as platform:
         platform.pause(PartName.HOST)
     assert "host       | fake part stops" in capsys.readouterr().err
-
-
-async def test_a_running_part_is_not_started_twice(tmp_path: Path) -> None:
-    """Two hosts must not share a database."""
-    async with Platform(options(tmp_path), fakes()) as platform:
-        with pytest.raises(ValueError, match="host is running already"):
-            await platform.start(PartName.HOST)
 
 
 async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path, started: Started) -> None:
@@ -265,7 +255,7 @@ async def test_work_that_was_stopped_before_its_end_is_no_success() -> None:
         await asyncio.Event().wait()
         return 0
 
-    assert await until_stop_signal(demo(), lambda: None, stopped=130) == 130
+    assert await until_stop_signal(demo(), stopped=130) == 130
 
 
 def test_a_platform_under_nohup_outlives_its_terminal(start: Start) -> None:
@@ -293,21 +283,15 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
     assert left_running(processes) == []
 
 
-def test_a_killed_platform_leaves_no_process(start: Start) -> None:
-    """After kill -9 the watchdog stops the parts."""
-    platform = start("with-child")
-    processes = descendants(platform.pid)
+def test_a_killed_platform_leaves_no_process_and_can_be_started_again_at_once(start: Start) -> None:
+    """After kill -9 the watchdog stops the parts; a new platform waits until the data folder is released."""
+    first = start("with-child")
+    processes = descendants(first.pid)
     assert len(processes) >= 5, "the platform, two parts, a child of one, and the watchdog"
-    platform.kill()
-    assert left_running(processes) == []
-
-
-def test_a_killed_platform_can_be_started_again_at_once(start: Start) -> None:
-    """The new one waits until the old one's parts have released the data folder."""
-    first = start()
     first.kill()
     first.wait()  # until then its number is taken, as if it ran
     second = start()
+    assert left_running(processes) == []
     second.terminate()
     assert second.wait(PATIENCE) == 0
 
@@ -358,33 +342,22 @@ def part() -> Iterator[subprocess.Popen[bytes]]:
         reaper.join()
 
 
-@pytest.fixture
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "_STOP_WITHIN", 0.1)
-
-
-def test_a_frozen_part_is_resumed_and_asked_to_stop(
-    part: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("within", "last", "end"),
+    [(PATIENCE, signal.SIGTERM, -signal.SIGTERM), (0.1, 0, -signal.SIGKILL), (0.1, -1, None)],
+    ids=["resumed and asked to stop", "asked already", "released"],
+)
+def test_watchdog_stops_each_part_once(
+    part: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, within: float, last: int, end: int | None
 ) -> None:
-    """A paused process would never receive the signal; SIGTERM comes first, so that Azurite saves."""
-    monkeypatch.setattr(watchdog, "_STOP_WITHIN", PATIENCE)
+    """A frozen part is resumed; a second SIGTERM would end Azurite before it has saved.
+
+    A released part gets no signal: its process id may belong to another program by now.
+    """
+    monkeypatch.setattr(watchdog, "_STOP_WITHIN", within)
     part.send_signal(signal.SIGSTOP)
-    watch([f"{part.pid} {signal.SIGTERM:d}\n"])
-    assert part.wait(PATIENCE) == -signal.SIGTERM
-
-
-@pytest.mark.usefixtures("_impatient")
-def test_a_part_that_was_asked_already_is_not_asked_again(part: subprocess.Popen[bytes]) -> None:
-    """A second SIGTERM would end Azurite before it has saved; it gets its time, and then SIGKILL."""
-    watch([f"{part.pid} {signal.SIGTERM:d}\n", f"{part.pid} 0\n"])
-    assert part.wait(PATIENCE) == -signal.SIGKILL
-
-
-@pytest.mark.usefixtures("_impatient")
-def test_a_released_part_gets_no_signal(part: subprocess.Popen[bytes]) -> None:
-    """Its process id may belong to another program by now."""
-    watch([f"{part.pid} {signal.SIGTERM:d}\n", f"{part.pid} -1\n"])
-    assert part.poll() is None
+    watch([f"{part.pid} {signal.SIGTERM:d}\n", f"{part.pid} {last:d}\n"])
+    assert part.poll() is None if end is None else part.wait(PATIENCE) == end
 
 
 _LEAVES_A_PROCESS_RUNNING = """

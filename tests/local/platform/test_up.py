@@ -165,17 +165,14 @@ def test_python_on_the_path_is_taken(home: Path, name: str) -> None:
 
 
 def test_a_shim_that_fails_is_passed_over(home: Path) -> None:
-    """A shim stands on the PATH even when its Python does not run; pyenv's versions are tried themselves."""
+    """Its Python does not run; the Pythons that uv or pyenv manages are not on the PATH, and are found."""
     _program(home / "bin" / "python3.13", _BROKEN_SHIM)
     _program(home / "bin" / "python3", _TOO_OLD)
-    _works(home / ".pyenv" / "versions" / "3.13.0" / "bin" / "python")
-    assert _is_real(_find(home))
-
-
-def test_uv_is_asked_when_nothing_else_is_there(home: Path) -> None:
-    """The Pythons that uv manages are not on the PATH."""
     _works(home / "managed" / "python3.13")
     _program(home / "bin" / "uv", f"#!/bin/sh\necho {home / 'managed' / 'python3.13'}\n")
+    assert _is_real(_find(home))
+    (home / "bin" / "uv").unlink()
+    _works(home / ".pyenv" / "versions" / "3.13.0" / "bin" / "python")
     assert _is_real(_find(home))
 
 

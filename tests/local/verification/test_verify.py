@@ -1,19 +1,31 @@
-"""A deployment that works is verified, and one that does not fails with the line that says what is wrong."""
+"""A working deployment is verified; a broken one fails with the line that names the fault."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from local.platform import Addresses, Platform, PlatformOptions, StartRefusedError
-from local.verification.command import exit_code
-from local.verification.credentials import Credentials
-from local.verification.run import CHECKS, CheckLine, CheckMark
-from tests.e2e.caller import NEEDS_ORDERS
-from tests.local.verification.running import DEPLOYED, failed, verified
+from local.callers.cases import Case, Submission
+from local.callers.client import OrderClient, OrderState
+from local.platform import (
+    ANY_PORTS,
+    ROOT,
+    Addresses,
+    Platform,
+    PlatformOptions,
+    PlatformPorts,
+    StartRefusedError,
+)
+from local.verification import CHECKS, CheckLine, CheckMark, Credentials, Scene, exit_code, verify
+from tests.e2e.caller import NEEDS_ORDERS, PATIENCE
 
+DEPLOYED = {"one host": ANY_PORTS, "four roles": ANY_PORTS.split()}
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module"), NEEDS_ORDERS]
 
 _KEYS = {
@@ -29,6 +41,19 @@ _GIVEN = {
 _AGENTS = ("PAYMENT", "ACCOUNT", "PACKAGE", "TRANSPORT", "DRONE", "DELIVERY")
 #: Seconds: more than a busy machine needs for one order.
 _PATIENCE = 60.0
+
+
+async def verified(at: Addresses, patience: float, **given: str) -> dict[str, CheckLine]:
+    """Verify a platform with these keys; give the lines by their checks."""
+    credentials = Credentials.of(given, at.host, at.operators)
+    async with Scene.at(at.host, at.operators, credentials, patience) as scene:
+        lines = await verify(scene, lambda _: None)
+    return {line.check: line for line in lines}
+
+
+def failed(lines: dict[str, CheckLine]) -> dict[str, str]:
+    """Give what was seen by the checks that failed."""
+    return {name: line.seen for name, line in lines.items() if line.verdict is CheckMark.FAILED}
 
 
 @pytest_asyncio.fixture(
@@ -97,3 +122,54 @@ async def test_no_key_goes_over_a_network_as_plain_text() -> None:
     assert not any(Credentials.of({}, far).all())
     here = Credentials.of({"VERIFY_KEY": "key"}, near)
     assert here.operator == {"x-functions-key": "key"}
+
+
+#: Seconds after which what is switched off is believed to be.
+_SHORT = 8.0
+#: Four roles only at night: each case waits for several timeouts of the command.
+_DEPLOYED = [
+    pytest.param(ports, id=name, marks=[] if name == "one host" else pytest.mark.night)
+    for name, ports in DEPLOYED.items()
+]
+
+
+async def _until_one_is_processing(url: str) -> None:
+    """Have an order begun: the first one takes longer, as nothing is loaded and connected yet."""
+    first = Submission.new("first", Case.ORDER)
+    async with OrderClient.at(url) as orders, asyncio.timeout(PATIENCE):
+        assert (await orders.put("orders", first.id, first.body())).is_good
+        early = {OrderState.ACCEPTED, OrderState.PENDING}
+        while (order := await orders.look_at(first.id)) is None or order.state in early:
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("ports", _DEPLOYED)
+async def test_missing_queue_and_silent_supervisor_are_named(ports: PlatformPorts, tmp_path: Path) -> None:
+    """Each has its line; an order that stays under way is named, and how far it came."""
+    declared = json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))
+    declared["queues"] = [each for each in declared["queues"] if each["name"] != "agent-payment-requests"]
+    queues = tmp_path / "queues.json"
+    queues.write_text(json.dumps(declared))
+    options = PlatformOptions(
+        ports=ports,
+        data=tmp_path / "data",
+        settings={
+            "STATE_SHARDS": "4",
+            "SUPERVISOR_SCHEDULE": "* * * * * *",
+            "AzureWebJobs.supervisor.Disabled": "true",
+        },
+        queues=queues,
+        in_memory_storage=True,
+    )
+    async with Platform(options) as platform:
+        await _until_one_is_processing(platform.addresses.host)
+        lines = await verified(platform.addresses, _SHORT)
+    seen = failed(lines)
+    assert seen["queues"] == "can't be looked into: agent-payment-requests"
+    assert "is the Supervisor on?" in seen["the Supervisor"]
+    assert re.search(
+        r"verify-\w+ still Processing, with payment [\w ]+, after 8 s", seen["an order processed"]
+    )
+    assert "the same again" not in seen
+    assert lines["the same again"].verdict is CheckMark.NOT_RUN

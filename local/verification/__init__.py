@@ -1,1 +1,0 @@
-"""`python -m local verify`: proof that a deployment works, wherever it runs."""

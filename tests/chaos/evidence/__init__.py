@@ -1,1 +1,0 @@
-"""The evidence of a run: `tables` reads the records, `settling` waits for the end, `judge` checks both."""

@@ -1,1 +1,0 @@
-"""A run: its command, its platform, its course, and what it prints."""
