@@ -42,8 +42,8 @@ from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, 
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.senders import MessageSender
-from functions.operators.alerts import AlertLimit, Alerts, Webhook
-from functions.operators.minute_rows import MinuteRows
+from functions.operators.alerts import Alerts, Webhook
+from functions.operators.minute_rows import write_minute
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
@@ -103,12 +103,12 @@ def start_telemetry(settings: Settings) -> None:
 def console_application() -> FastAPI:
     """Return the console: the page at `/api/ops` and its files below `/api/ops/console`, without secrets."""
     from functions.web.access import install_problems
-    from functions.web.application import bare_application, serve_page, static_files
+    from functions.web.application import bare_application, serve_page
 
     app = bare_application("Console")
     install_problems(app)
-    files = static_files(Path(__file__).parent / "console/static")
-    serve_page(app, "/api/ops", files, "index.html", below="/api/ops/console")
+    folder = Path(__file__).parent / "console/static"
+    serve_page(app, "/api/ops", folder, "index.html", below="/api/ops/console")
     return app
 
 
@@ -197,8 +197,8 @@ class Wiring:
 
     @cached_property
     def _announcer(self) -> Announcer:
-        rows = MinuteRows(self._account.table(TASKS_TABLE))
-        counts = TaskCounts(MinuteCounter(rows.write, now=utc_now, new_id=new_id))
+        write = partial(write_minute, self._account.table(TASKS_TABLE))
+        counts = TaskCounts(MinuteCounter(write, now=utc_now, new_id=new_id))
         return Announcer(send=self._sender.send, start_run=host.start_run, counts=counts)
 
     @cached_property
@@ -250,7 +250,7 @@ class Wiring:
         if settings.alert_webhook_url is not None:
             address = str(settings.alert_webhook_url)
             post = Webhook(address, settings.alert_format, session=http_session).post
-        return Alerts(post, AlertLimit(table, settings.alerts_per_minute, utc_now))
+        return Alerts(post, table, settings.alerts_per_minute, utc_now)
 
     def _front(self) -> list[func.Blueprint]:
         _ = self._storage  # its settings are checked at the start
@@ -398,9 +398,8 @@ class Wiring:
         return [host.http_functions(self._make_pages, page, HttpRoute("openapi", "openapi.json"))]
 
     def _make_callers(self) -> FastAPI:
-        from functions.api.callers_application import callers_application
+        from functions.api.callers_application import IntakeLimit, callers_application
         from functions.api.event_routes import Events
-        from functions.api.intake_limit import IntakeLimit
         from functions.api.orders import Orders
 
         settings, storage = self._settings, self._storage
@@ -466,8 +465,7 @@ class Wiring:
         return pages_application(api_document("Scheduler Agent Supervisor", *applications))
 
     def _guard(self, interface: Interface) -> Guard:
-        from functions.web.access import Guard
-        from functions.web.caps import Caps
+        from functions.web.access import Caps, Guard
         from functions.web.identification import identify_by
 
         settings = self._settings

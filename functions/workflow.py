@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functions.core.json_values import PLAIN_NUMBER
 from functions.core.step_definition import EventStep, Json, QueueStep, Retry, Step, TimerStep, WorkflowStep
 from functions.core.step_results import Results
 from functions.core.workflow_definition import DefinitionError, Workflow
-from functions.web.plain_numbers import PLAIN_NUMBER
 
 __all__ = [
     "PLAIN_NUMBER",

@@ -1,31 +1,34 @@
-"""The callers' FastAPI application: a resource for each workflow, batches, events, and the health check."""
+"""The callers' application: a resource for each workflow, events, the health check, and the intake limit."""
 
 # ruff: noqa: I002 - FastAPI reads the annotations of routes at run time
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
+from http import HTTPStatus
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from pydantic import BaseModel
+from starlette.types import Scope
 
 from functions.api.batch_routes import add_batch_routes
 from functions.api.event_routes import EVENT_PATHS, Events, add_event_routes
 from functions.api.order_routes import add_order_routes, path_of
 from functions.api.orders import Orders, as_problem
 from functions.core.workflow_definition import UnfitOrderError, WorkflowRegistry
+from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement
 from functions.messaging.message_format import MOST_PAYLOAD_BYTES
 from functions.messaging.senders import SendError
-from functions.storage.table_contract import TransientStorageError
-from functions.web.access import GUARDED, Access, Gate, Guard
-from functions.web.application import bare_application
-from functions.web.bodies import MOST_DEPTH, BodyLimit, BodyLimits
-from functions.web.callers import Role
-from functions.web.problems import answer_to, documented_problems
+from functions.storage.table_contract import StorageError, TransientStorageError
+from functions.web.access import GUARDED, Access, Gate, Guard, Role
+from functions.web.application import Cached, bare_application
+from functions.web.bodies import MOST_DEPTH, BodyLimit
+from functions.web.problems import ProblemError, documented_problems, handle_errors
 
 _HEALTH = "/api/health"
 _MOST_BATCH_BYTES = 1024 * 1024
-#: Seconds for which the health of the store is remembered.
-_HEALTH_SECONDS = 1.0
+#: Seconds for which the health of the store is remembered, and between two reads of the intake.
+_HEALTH_SECONDS, _READ_INTERVAL = 1.0, 3.0
 
 
 class Health(BaseModel):
@@ -57,49 +60,66 @@ def callers_application(
     )
     batches = BodyLimit(_MOST_BATCH_BYTES, MOST_DEPTH + 2)  # the orders are below an object and a list
     larger = {("POST", f"{path_of(workflow)}/batch"): batches for workflow in newest}
-    guard.protect(app, access, BodyLimits(BodyLimit(MOST_PAYLOAD_BYTES), larger), intake)
-    for kind in (TransientStorageError, SendError, UnfitOrderError):
-        app.add_exception_handler(kind, _answer)
+    guard.protect(app, access, BodyLimit(MOST_PAYLOAD_BYTES, larger=larger), intake)
+    handle_errors(app, TransientStorageError, SendError, UnfitOrderError, as_problem=as_problem)
     for workflow in newest:
         add_order_routes(app, workflow, orders)
         add_batch_routes(app, workflow, orders)
         add_event_routes(app, workflow, events)
-    store = StoreHealth(check_store)
+
+    async def fault() -> TransientStorageError | None:
+        try:
+            await check_store()
+        except TransientStorageError as error:
+            return error
+        return None
+
+    store = Cached(fault, _HEALTH_SECONDS, orders.now)
 
     @app.get(_HEALTH, tags=["health"], responses=documented_problems(503), openapi_extra={"security": []})
     async def health() -> Health:
         """Return whether orders can be accepted and read, at most a second ago."""
-        await store.check()
+        if error := await store.get():
+            raise error
         return Health()
 
     return app
 
 
-async def _answer(request: Request, error: Exception) -> Response:
-    return answer_to(as_problem(error), request.scope)
+class IntakeLimit:
+    """Rejects new orders by the newest measurement. No request waits for a read. `now` is in UTC."""
 
-
-class StoreHealth:
-    """The health of the state store, which is checked at most once a second for all requests."""
-
-    def __init__(self, check: Callable[[], Awaitable[object]]) -> None:
-        self._check_store = check
-        self._checking: asyncio.Task[str | None] | None = None
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[IntakeMeasurement | None]],
+        bounds: IntakeBounds,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._read, self._bounds, self._now = read, bounds, now
+        self._newest: IntakeMeasurement | None = None
+        self._reading: asyncio.Task[None] | None = None
         self._next_at = 0.0
 
-    async def check(self) -> None:
-        """Raise `TransientStorageError` if the state store does not answer."""
-        now = asyncio.get_running_loop().time()
-        if self._checking is None or (self._checking.done() and now >= self._next_at):
-            self._next_at = now + _HEALTH_SECONDS
-            self._checking = asyncio.create_task(self._checked())
-        fault = await asyncio.shield(self._checking)
-        if fault is not None:
-            raise TransientStorageError(fault)
+    def check(self, scope: Scope) -> None:
+        """Raise `ProblemError` 429 for a request with new orders while the backlog is too large."""
+        if scope["method"] not in {"POST", "PUT"} or EVENT_PATHS.fullmatch(scope["path"]):
+            return
+        self._refresh()
+        seconds = 0 if self._newest is None else self._newest.retry_after(self._bounds, self._now())
+        if seconds:
+            text = "Too many orders of all callers wait. Try again later, with the same id."
+            headers = {"Retry-After": str(seconds)}
+            status = HTTPStatus.TOO_MANY_REQUESTS
+            raise ProblemError(status, text, headers=headers, kind="too-many-orders-wait")
 
-    async def _checked(self) -> str | None:
+    def _refresh(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_at and (self._reading is None or self._reading.done()):
+            self._next_at = now + _READ_INTERVAL
+            self._reading = asyncio.create_task(self._read_newest())
+
+    async def _read_newest(self) -> None:
         try:
-            await self._check_store()
-        except TransientStorageError as error:
-            return str(error)
-        return None
+            self._newest = await self._read()
+        except StorageError:
+            return  # the last measurement counts until it is too old

@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
-from functions.api.order_models import TaskInPath
+from functions.api.order_routes import TaskInPath
 from functions.core.derive import StepState, step_state
 from functions.core.json_values import MOST_TEXT_BYTES, UnfitValueError, bounded
 from functions.core.plan import check_deployed, checked_result
@@ -27,8 +27,7 @@ from functions.messaging.task_messages import caller_reason
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import decision_span
-from functions.web.access import caller_of
-from functions.web.callers import Caller
+from functions.web.access import Caller, caller_of
 from functions.web.problems import ProblemError, documented_problems
 from functions.web.redaction import public_faults
 
@@ -181,21 +180,17 @@ def _check_event(model: type[BaseModel], text: str) -> None:
 
     Below a validator of the model, a strict date is no text. JSON has no dates, so the text counts there.
     """
-    error = _error_of(model, text, strict=True)
-    if error is not None and all(map(_has_no_json_type, error.errors(include_url=False))):
-        error = _error_of(model, text, strict=False)
-    if error is not None:
-        raise RequestValidationError(public_faults(model, "body", error))
-
-
-def _error_of(model: type[BaseModel], text: str, *, strict: bool) -> ValidationError | None:
     try:
-        model.model_validate_json(text, strict=strict)
+        try:
+            model.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            if not all(map(_has_no_json_type, error.errors(include_url=False))):
+                raise
+            model.model_validate_json(text)
     except ValidationError as error:
-        return error
+        raise RequestValidationError(public_faults(model, "body", error)) from None
     except Exception as fault:  # a validator of the model may raise anything
         raise UnfitValueError("The event cannot be read.") from fault
-    return None
 
 
 def _has_no_json_type(fault: ErrorDetails) -> bool:

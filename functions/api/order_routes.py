@@ -1,26 +1,38 @@
-"""The routes of single orders: submit, show and cancel."""
+"""The routes of single orders, and the models of their bodies, with examples. Times are UTC."""
 
 # ruff: noqa: I002 - FastAPI reads the annotations of routes at run time, and the models are made here
 
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import Body, FastAPI, Request, Response
-from pydantic import SkipValidation
+from fastapi import Body, FastAPI, Path, Request, Response
+from pydantic import BaseModel, Field, SkipValidation, create_model
 
-from functions.api.order_models import (
-    Accepted,
-    Status,
-    TaskInPath,
-    status_before,
-    status_of,
-    submission_model,
-)
-from functions.api.orders import Orders
+from functions.api.order_status import Status, status_before, status_of
+from functions.api.orders import Envelope, Orders
 from functions.core.workflow_definition import Workflow
+from functions.messaging.message_format import TaskId
 from functions.messaging.reservations import Reservation
 from functions.web.access import caller_of
 from functions.web.problems import documented_problems
+
+EXAMPLE_ID = "my-id-1"
+
+TaskInPath = Annotated[
+    TaskId, Path(alias="id", description="The id that the caller chose or received", examples=[EXAMPLE_ID])
+]
+
+
+def submission_model(workflow: Workflow[Any]) -> type[BaseModel]:
+    """Return the model of a single order."""
+    return create_model(f"{workflow.payload.__name__}Submission", __base__=(workflow.payload, Envelope))
+
+
+class Accepted(BaseModel):
+    """The order is accepted; `location` has its status."""
+
+    id: Annotated[str, Field(examples=[EXAMPLE_ID])]
+    location: Annotated[str, Field(examples=[f"/api/{{resource}}/{EXAMPLE_ID}"])]
 
 
 def path_of(workflow: Workflow[Any]) -> str:

@@ -7,35 +7,52 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from functions.api.order_models import BatchEnvelope, Envelope, SingleEnvelope
 from functions.core.definition_checks import ENVELOPE_FIELDS
 from functions.core.json_values import UnfitValueError
 from functions.core.record import CHILD_PREFIX, TaskRecord
 from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
-from functions.messaging.message_format import SubmissionMessage, payload_text
+from functions.messaging.message_format import CorrelationId, SubmissionMessage, TaskId, payload_text
 from functions.messaging.order_search import search_keys
 from functions.messaging.reservations import Reservation, find_reservation, reserve
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import decision_span
-from functions.web.callers import Caller, Role
-from functions.web.problems import ProblemError, ProblemKind, faults_in
+from functions.web.access import Caller, Role
+from functions.web.problems import ProblemError, faults_in
 from functions.web.redaction import public_faults
 
 _log = logging.getLogger(__name__)
 
-#: The type of this problem; other conflicts have no type of their own.
-ID_TAKEN = ProblemKind("urn:problem-type:id-taken", "Id Taken")
-
 #: Submits orders of one workflow; returns the error of each one that may not be submitted.
 type Submit = Callable[[Sequence[SubmissionMessage]], Awaitable[Sequence[BaseException | None]]]
+
+
+class Envelope(BaseModel):
+    """The fields of a submission beside the payload. A payload's model may generate other aliases."""
+
+    reply_to: Annotated[str | None, Field(max_length=260, alias="reply_to")] = None
+    correlation_id: Annotated[CorrelationId | None, Field(alias="correlation_id")] = None
+
+
+class SingleEnvelope(Envelope):
+    """The envelope of an order whose payload allows no other fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class BatchEnvelope(Envelope):
+    """The envelope of an order in a batch."""
+
+    id: Annotated[TaskId | None, Field(alias="id", description="An id; without it the order gets one.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +76,7 @@ class Orders:
         try:
             draft = self.draft(workflow, sent, caller, task=task)
         except (RequestValidationError, UnfitOrderError):
-            if task is None or not await self._is_recorded(workflow, task, sent, caller):
+            if task is None or not await self.is_recorded(workflow, task, sent, caller):
                 raise
             return task
         message = draft if task is None else to_send(draft, await reserve(self.storage, draft))
@@ -68,7 +85,7 @@ class Orders:
                 raise fault
         return draft.task_id
 
-    async def _is_recorded(self, workflow: Workflow[Any], task: str, sent: Any, caller: Caller) -> bool:
+    async def is_recorded(self, workflow: Workflow[Any], task: str, sent: Any, caller: Caller) -> bool:
         """Return whether this order has a task. A deployment may have changed its checks since then."""
         fields = sent if isinstance(sent, dict) else {}
         order = SubmissionMessage.model_construct(
@@ -202,7 +219,7 @@ def to_send(order: SubmissionMessage, found: Reservation) -> SubmissionMessage |
 def id_conflict() -> ProblemError:
     """Return the problem of an id that another order has."""
     text = "Another order is recorded under this id. Use another id."
-    return ProblemError(HTTPStatus.CONFLICT, text, kind=ID_TAKEN)
+    return ProblemError(HTTPStatus.CONFLICT, text, kind="id-taken")
 
 
 def _why_not_cancelled(record: TaskRecord) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 #: Bytes of UTF-16 of a request, a result or an output. A row (1 MiB) holds those of several operations.
@@ -20,6 +21,8 @@ _MOST_DEPTH = 99
 #: The smallest integer that a double cannot hold: readers would round it to infinity.
 _TOO_LARGE = 2**1024 - 2**970
 _ALWAYS_FIT = frozenset({str, bool, type(None)})
+# Possessive, since backtracking would take the square of the length of the text.
+_NUMBER = re.compile(r"[+-]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+", re.ASCII)
 
 
 class UnfitValueError(ValueError):
@@ -74,6 +77,16 @@ def bounded(text: str, most: int = MOST_ERROR_BYTES) -> str:
     if len(printable.encode()) <= most:
         return printable
     return printable.encode()[: most - len("…".encode())].decode(errors="ignore") + "…"
+
+
+def _check_digits(value: object) -> object:
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise ValueError("a number in digits, such as 4.90")
+    return value
+
+
+#: Annotates a number that may be sent as text: `1_0`, digits of other scripts and blanks are rejected.
+PLAIN_NUMBER = BeforeValidator(_check_digits)
 
 
 def item_digest(item: object) -> str:

@@ -1,1 +1,1 @@
-"""The operators' API: lists and pages of tasks, and actions. `task_routes.py` has all of its routes."""
+"""The operators' API: lists and pages of tasks, and actions. `operator_routes.py` joins all of its routes."""

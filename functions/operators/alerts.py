@@ -17,11 +17,10 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 from pydantic import AwareDatetime, BaseModel, ValidationError
@@ -55,13 +54,6 @@ class WebhookError(Exception):
     """The webhook did not accept an alert. The text does not name its address, which is a secret."""
 
 
-class AlertFormat(StrEnum):
-    """The format that the webhook expects."""
-
-    GENERIC = "generic"
-    TEAMS = "teams"
-
-
 class AlertMinute(BaseModel):
     """The alerts since a time: the number posted singly, and the numbers of those that wait, by cause."""
 
@@ -91,74 +83,6 @@ class AlertMinute(BaseModel):
         if self.since != posted.since:
             return self
         return AlertMinute(since=now, waiting=self.waiting - posted.waiting)
-
-
-class AlertLimit:
-    """Decides whether an alert is posted singly. `now` returns the time (UTC)."""
-
-    def __init__(self, table: Table, per_minute: int, now: Callable[[], datetime]) -> None:
-        self._table, self._per_minute, self._now = table, per_minute, now
-        self._changing = asyncio.Lock()  # the instance does not compete with itself
-        #: The minute of the latest summary, whose counts may still be in the row.
-        self._posted: AlertMinute | None = None
-
-    async def allows(self, cause: str) -> bool:
-        """Count an alert, and return whether it is posted singly; otherwise it waits for the summary."""
-        try:
-            return await self._count(cause, self._per_minute)
-        except (StorageError, TimeoutError) as error:
-            _log.warning("an alert is not counted: %s", error)
-            return True
-
-    async def add(self, cause: str) -> None:
-        """Count an alert for the summary. Raises `StorageError` and `TimeoutError`."""
-        await self._count(cause, 0)
-
-    async def post_summary(self, post: Callable[[AlertMinute], Awaitable[None]]) -> None:
-        """Post the summary of a minute that is over.
-
-        Raises `StorageError` and the errors of `post`: the next call posts it.
-        """
-        minute, _ = await self._read()
-        if minute is None or not minute.waiting or not minute.is_over(self._now()):
-            return
-        if self._posted is None or self._posted.since != minute.since:
-            await post(minute)
-            self._posted = minute
-        posted, now = self._posted, self._now()
-        await self._change(lambda newest: ((newest or AlertMinute(since=now)).without(posted, now), None))
-
-    async def _count(self, cause: str, most: int) -> bool:
-        now = self._now()
-        async with asyncio.timeout(_COUNT_SECONDS):
-            return await self._change(
-                lambda minute: (minute or AlertMinute(since=now)).with_alert(cause, now, most)
-            )
-
-    async def _change[ResultT](
-        self, change: Callable[[AlertMinute | None], tuple[AlertMinute, ResultT]]
-    ) -> ResultT:
-        """Change the row by compare-and-swap."""
-        async with self._changing:
-            for _ in range(_MOST_TRIES):
-                minute, etag = await self._read()
-                after, result = change(minute)
-                row = {"Minute": after.model_dump_json()}
-                changed = RowChange("insert" if etag is None else "update", _KEY, row, etag or "*")
-                if await write(self._table, SUPERVISOR, [changed]):
-                    return result
-        raise TransientStorageError(f"row {_KEY}: other instances changed it {_MOST_TRIES} times")
-
-    async def _read(self) -> tuple[AlertMinute | None, str | None]:
-        """Return the minute and the ETag of its row. A corrupt row is replaced: the log has its alerts."""
-        row = await self._table.read(SUPERVISOR, _KEY)
-        if row is None:
-            return None, None
-        try:
-            return AlertMinute.model_validate_json(str(row.get("Minute"))), str(row["odata.etag"])
-        except ValidationError as error:
-            _log.warning("row %s is corrupt and is replaced: %s", _KEY, error.errors()[0]["type"])
-            return None, str(row["odata.etag"])
 
 
 type Facts = Mapping[str, str | int | None]
@@ -209,29 +133,20 @@ def announced_alert(message: AnnouncementMessage) -> Alert:
 
 def lost_alert(lost: LostMessage) -> Alert:
     """Return the alert about a message that no function handles any more."""
-    facts: Facts = {
-        "queue": lost.queue,
-        "message_id": lost.message_id,
-        "task": lost.task,
-        "reason": lost.reason,
-    }
+    facts: Facts = asdict(lost)
     return Alert("message lost", facts, lost.queue)
 
 
 def summary_alert(minute: AlertMinute) -> Alert:
     """Return the summary of the alerts of a minute that were not posted singly."""
     causes = "; ".join(f"{cause} ({count})" for cause, count in minute.waiting.most_common())
-    facts: Facts = {
-        "alerts": minute.waiting.total(),
-        "since": minute.since.isoformat(),
-        "causes": causes,
-    }
+    facts: Facts = {"alerts": minute.waiting.total(), "since": minute.since.isoformat(), "causes": causes}
     return Alert("more alerts", facts)
 
 
-def document(alert: Alert, alert_format: AlertFormat) -> dict[str, Any]:
+def document(alert: Alert, *, for_teams: bool) -> dict[str, Any]:
     """Return the JSON of an alert that is posted."""
-    if alert_format is AlertFormat.GENERIC:
+    if not for_teams:
         return {"event": alert.event, **alert.facts}
     title = {"type": "TextBlock", "text": alert.event.capitalize(), "weight": "Bolder", "size": "Medium"}
     lines = [_text_runs(name, fact) for name, fact in alert.facts.items() if fact is not None]
@@ -256,13 +171,16 @@ type Post = Callable[[Alert], Awaitable[None]]
 
 
 class Alerts:
-    """Logs alerts and posts them. Without `post`, they are logged only.
+    """Logs alerts and posts them, singly within the limit of a minute, otherwise in its summary.
 
-    `limit` decides which alerts are posted singly; the summary counts the others.
+    Without `post`, they are logged only. `now` returns the time (UTC).
     """
 
-    def __init__(self, post: Post | None, limit: AlertLimit) -> None:
-        self._post, self._limit = post, limit
+    def __init__(self, post: Post | None, table: Table, per_minute: int, now: Callable[[], datetime]) -> None:
+        self._post, self._table, self._per_minute, self._now = post, table, per_minute, now
+        self._changing = asyncio.Lock()  # the instance does not compete with itself
+        #: The minute of the latest summary, whose counts may still be in the row.
+        self._posted: AlertMinute | None = None
 
     async def take(self, body: bytes) -> None:
         """Log a message of the queue `operator-alerts`, and post or count it.
@@ -280,18 +198,25 @@ class Alerts:
 
     async def alert_rejected(self, queue: str, reason: str, *, task: str | None, step: str | None) -> None:
         """Log and post that a message of a queue is rejected; the message is recorded. It raises nothing."""
-        facts: Facts = {"queue": queue, "task": task, "step": step, "reason": reason}
-        alert = Alert("message rejected", facts, queue)
+        alert = Alert(
+            "message rejected", {"queue": queue, "task": task, "step": step, "reason": reason}, queue
+        )
         _log.error("%s", alert.line)
         await self._post_recorded(alert)
 
     async def post_summary(self) -> None:
-        """Post the alerts of a minute that is over. It raises nothing, as the next run of the timer posts."""
-        post = self._post
-        if post is None:
+        """Post the summary of a minute that is over. It raises nothing: the next run of the timer posts."""
+        if self._post is None:
             return
         try:
-            await self._limit.post_summary(lambda minute: _posted(post, summary_alert(minute), _POST_SECONDS))
+            minute, _ = await self._read()
+            if minute is None or not minute.waiting or not minute.is_over(self._now()):
+                return
+            if self._posted is None or self._posted.since != minute.since:
+                await _posted(self._post, summary_alert(minute), _POST_SECONDS)
+                self._posted = minute
+            posted, now = self._posted, self._now()
+            await self._change(lambda newest: ((newest or AlertMinute(since=now)).without(posted, now), None))
         except (WebhookError, StorageError) as error:
             _log.warning("the summary of alerts is not posted yet: %s", error)
 
@@ -303,16 +228,54 @@ class Alerts:
 
     async def _post_or_count(self, alert: Alert, seconds: float) -> None:
         """Post an alert singly within the limit. An alert that is not accepted is counted."""
-        if self._post is None or not await self._limit.allows(alert.cause):
+        if self._post is None:
             return
+        try:
+            if not await self._count(alert.cause, self._per_minute):
+                return
+        except (StorageError, TimeoutError) as error:
+            _log.warning("an alert is not counted: %s", error)
         try:
             await _posted(self._post, alert, seconds)
         except WebhookError as error:
             _log.warning("%s is not posted: %s", alert.line, error)
             try:
-                await self._limit.add(alert.cause)
+                await self._count(alert.cause, 0)
             except (StorageError, TimeoutError):
                 raise error from None
+
+    async def _count(self, cause: str, most: int) -> bool:
+        """Count an alert; return whether it is one of the `most` alerts that are posted singly."""
+        now = self._now()
+        async with asyncio.timeout(_COUNT_SECONDS):
+            return await self._change(
+                lambda minute: (minute or AlertMinute(since=now)).with_alert(cause, now, most)
+            )
+
+    async def _change[ResultT](
+        self, change: Callable[[AlertMinute | None], tuple[AlertMinute, ResultT]]
+    ) -> ResultT:
+        """Change the row by compare-and-swap."""
+        async with self._changing:
+            for _ in range(_MOST_TRIES):
+                minute, etag = await self._read()
+                after, result = change(minute)
+                row = {"Minute": after.model_dump_json()}
+                changed = RowChange("insert" if etag is None else "update", _KEY, row, etag or "*")
+                if await write(self._table, SUPERVISOR, [changed]):
+                    return result
+        raise TransientStorageError(f"row {_KEY}: other instances changed it {_MOST_TRIES} times")
+
+    async def _read(self) -> tuple[AlertMinute | None, str | None]:
+        """Return the minute and the ETag of its row. A corrupt row is replaced: the log has its alerts."""
+        row = await self._table.read(SUPERVISOR, _KEY)
+        if row is None:
+            return None, None
+        try:
+            return AlertMinute.model_validate_json(str(row.get("Minute"))), str(row["odata.etag"])
+        except ValidationError as error:
+            _log.warning("row %s is corrupt and is replaced: %s", _KEY, error.errors()[0]["type"])
+            return None, str(row["odata.etag"])
 
 
 async def _posted(post: Post, alert: Alert, seconds: float) -> None:
@@ -336,14 +299,14 @@ class Webhook:
     def __init__(
         self,
         address: str,
-        alert_format: str | None,
+        alert_format: Literal["generic", "teams"] | None,
         *,
         session: Callable[[], aiohttp.ClientSession],
         first_wait: float = 1,
     ) -> None:
         self._url = URL(address, encoded=True)  # a signature in it stays as it is
         is_teams = (self._url.host or "").rstrip(".").lower().endswith(_TEAMS_HOSTS)
-        self.format = AlertFormat(alert_format or (AlertFormat.TEAMS if is_teams else AlertFormat.GENERIC))
+        self.is_for_teams = is_teams if alert_format is None else alert_format == "teams"
         self._session = session
         self._retrying = AsyncRetrying(
             retry=retry_if_exception_type(WebhookError),
@@ -354,7 +317,7 @@ class Webhook:
 
     async def post(self, alert: Alert) -> None:
         """Post an alert in up to 4 attempts of 10 seconds. Raises `WebhookError`."""
-        await self._retrying.copy()(self._attempt, document(alert, self.format))
+        await self._retrying.copy()(self._attempt, document(alert, for_teams=self.is_for_teams))
 
     async def _attempt(self, content: Mapping[str, Any]) -> None:
         timeout = aiohttp.ClientTimeout(total=_ATTEMPT_SECONDS)

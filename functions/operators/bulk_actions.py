@@ -16,31 +16,27 @@ from pydantic import BaseModel, ConfigDict, Field
 from functions.core.derive import ProcessState
 from functions.core.record import TaskRecord
 from functions.operators.task_actions import Action, TaskActions
-from functions.operators.task_filters import (
+from functions.operators.task_list import (
+    MOST_PER_PAGE,
+    ROWS_PER_REQUEST,
+    CorruptRow,
     ListQuery,
     ListScope,
     Source,
     TaskFilter,
+    TaskLine,
+    TaskList,
+    as_problem,
     decoded_cursor,
     encoded_cursor,
     matches,
     wrong_field,
 )
-from functions.operators.task_list import (
-    MOST_PER_PAGE,
-    ROWS_PER_REQUEST,
-    UNFINISHED,
-    CorruptRow,
-    TaskLine,
-    TaskList,
-    as_problem,
-    reading,
-)
-from functions.storage.index_pages import EntryPage, ListedTask, listed_task, orders_query, read_entries
-from functions.storage.row_keys import TaskIndex, shard_name
+from functions.storage.index_pages import EntryPage, ListedTask, listed_task, read_entries
+from functions.storage.row_keys import shard_name
 from functions.storage.table_contract import CorruptRowError, RowQuery
 from functions.storage.task_storage import TaskStorage
-from functions.web.callers import Caller
+from functions.web.access import Caller
 from functions.web.problems import problem_of
 
 #: Requests of one page: shards may be empty, and a filter may reject many entries.
@@ -77,14 +73,7 @@ class Selection:
         self._asked, self._before = asked, before
         self._digest = zlib.crc32(f"{asked.model_dump_json()} {before.isoformat()}".encode())
         self._scope = ListScope(query, before, None, query.sources[0])
-        self._unfinished: list[RowQuery] = []
-        if self._scope.source is Source.NAME:
-            self._queries = [orders_query(asked.prefix or "")]
-        else:
-            is_text = self._scope.source is Source.TEXT
-            indexes = (TaskIndex.FIND,) if is_text else self._scope.indexes
-            self._unfinished = [reading(index, self._scope) for index in indexes if index in UNFINISHED]
-            self._queries = [reading(index, self._scope) for index in indexes if index not in UNFINISHED]
+        self._unfinished, self._queries = self._scope.queries()
         self._units = self._shards * (bool(self._unfinished) + len(self._queries))
 
     @property

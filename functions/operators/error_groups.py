@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.core.derive import ProcessState
 from functions.messaging.message_format import UtcTime
-from functions.operators.task_filters import TaskFilter, Version, WorkflowName, time_of
-from functions.operators.task_list import CorruptRow, read_shard
+from functions.operators.task_list import CorruptRow, TaskFilter, Version, WorkflowName, read_shard, time_of
 from functions.storage.index_pages import ListedTask
 from functions.storage.row_keys import TaskIndex, index_range
 from functions.storage.task_storage import TaskStorage

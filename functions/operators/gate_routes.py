@@ -13,7 +13,7 @@ from functions.agents.gate_releases import ReleasingGates
 from functions.core.gate_rules import Gate, Hold
 from functions.core.record import NAME_PATTERN
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.operators.rejected_routes import ACTION, Reason
+from functions.operators.action_requests import ACTION, Reason
 from functions.telemetry.fields import record_action
 from functions.web.access import caller_of
 from functions.web.problems import ProblemError

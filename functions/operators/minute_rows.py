@@ -17,32 +17,28 @@ _log = logging.getLogger(__name__)
 MINUTES_PARTITION = "!minutes"
 #: Keys begin with the minute.
 _MINUTE = "%Y%m%dT%H%M"
-#: After all minutes.
-_END = "~"
 
 
-class MinuteRows:
-    """The counts of all processes. Its methods raise `StorageError`."""
+async def write_minute(table: Table, minute: datetime, row: str, counts: Mapping[TaskCounter, int]) -> None:
+    """Write the `row` of a process for a minute; a repeated write replaces it. Raises `StorageError`."""
+    columns = {counter.title(): count for counter, count in counts.items()}
+    change = RowChange("upsert", f"{minute:{_MINUTE}}|{row}", columns)
+    await write(table, MINUTES_PARTITION, [change])
 
-    def __init__(self, table: Table) -> None:
-        self._table = table
 
-    async def write(self, minute: datetime, row: str, counts: Mapping[TaskCounter, int]) -> None:
-        """Write the `row` of a process for a minute; a repeated write replaces it."""
-        columns = {counter.title(): count for counter, count in counts.items()}
-        key = f"{minute:{_MINUTE}}|{row}"
-        await write(self._table, MINUTES_PARTITION, [RowChange("upsert", key, columns)])
+async def minutes_since(table: Table, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
+    """Return the sums of all processes by minute from `minute` on. A corrupt row is logged and left out.
 
-    async def since(self, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
-        """Return the sums by minute from `minute` on. A corrupt row is logged and left out."""
-        sums: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
-        query = RowQuery(f"{minute:{_MINUTE}}", _END)
-        page = await read_entries(self._table, MINUTES_PARTITION, query, _counts, is_whole=True)
-        for error in page.corrupt:
-            _log.warning("counts of tasks: %s", error)
-        for at, counts in page.entries:
-            sums[at].update(counts)
-        return sums
+    Raises `TransientStorageError`.
+    """
+    sums: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
+    query = RowQuery(f"{minute:{_MINUTE}}", "~")  # after all minutes
+    page = await read_entries(table, MINUTES_PARTITION, query, _counts, is_whole=True)
+    for error in page.corrupt:
+        _log.warning("counts of tasks: %s", error)
+    for at, counts in page.entries:
+        sums[at].update(counts)
+    return sums
 
 
 def _counts(row: Row) -> tuple[datetime, Mapping[TaskCounter, int]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,7 +21,7 @@ from functions.core.gate_rules import Circuit, Gate
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement, read_intake
 from functions.messaging.queue_depths import QueueDepth
-from functions.operators.minute_rows import MinuteRows
+from functions.operators.minute_rows import minutes_since
 from functions.operators.task_list import ROWS_PER_REQUEST, CorruptRow
 from functions.storage.index_pages import ListedTask, listed_task, read_entries
 from functions.storage.record_rows import decoded
@@ -29,6 +30,7 @@ from functions.storage.table_contract import CorruptRowError, Row
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
 from functions.telemetry.task_counts import TaskCounter
+from functions.web.application import Cached
 
 #: Overdue tasks that are read. The index rows of further ones count as they are.
 _MOST_READ = 100
@@ -133,18 +135,6 @@ class IntakeView(BaseModel):
     oldest_at: datetime | None
     retry_after: int
 
-    @classmethod
-    def of(cls, measured: IntakeMeasurement, bounds: IntakeBounds, now: datetime) -> IntakeView:
-        """Return the view of a measurement."""
-        backlog = measured.backlog
-        return cls(
-            at=measured.at,
-            messages=backlog.messages,
-            size=backlog.size,
-            oldest_at=backlog.oldest_at,
-            retry_after=measured.retry_after(bounds, now),
-        )
-
 
 class Overview(BaseModel):
     """The state of all parts at one time.
@@ -171,25 +161,6 @@ class Overview(BaseModel):
     corrupt: list[CorruptRow]
 
 
-class Cached[ValueT]:
-    """A value that is read again after a number of seconds. Callers of the same moment share one read."""
-
-    def __init__(
-        self, read: Callable[[], Awaitable[ValueT]], seconds: float, now: Callable[[], datetime]
-    ) -> None:
-        self._read, self._keep, self._now = read, timedelta(seconds=seconds), now
-        self._reading = asyncio.Lock()
-        self._value: tuple[datetime, ValueT] | None = None
-
-    async def get(self) -> ValueT:
-        """Return the value. Raises the errors of the read; the next caller reads again."""
-        async with self._reading:
-            if self._value is None or self._now() >= self._value[0] + self._keep:
-                value = await self._read()
-                self._value = self._now(), value
-            return self._value[1]
-
-
 class OverviewReader:
     """Reads the overview with a bounded number of requests.
 
@@ -202,16 +173,15 @@ class OverviewReader:
         gates: Gates,
         registry: WorkflowRegistry,
         *,
-        depths: Callable[[], Awaitable[Sequence[QueueDepth]]],
+        depths: Callable[[], Coroutine[Any, Any, Sequence[QueueDepth]]],
         bounds: IntakeBounds,
         now: Callable[[], datetime],
     ) -> None:
         self._storage, self._gates, self._registry = storage, gates, registry
         self._bounds, self._now = bounds, now
         self._heartbeats = SupervisorRows(storage.table, now)
-        self._minutes = MinuteRows(storage.table)
         self._depths = Cached(depths, _DEPTHS_SECONDS, now)
-        self._hour = Cached(lambda: self._minutes.since(_first_minute(now())), _HOUR_SECONDS, now)
+        self._hour = Cached(lambda: minutes_since(storage.table, _first_minute(now())), _HOUR_SECONDS, now)
         self._overview = Cached(self._read, _OVERVIEW_SECONDS, now)
 
     async def read(self) -> Overview:
@@ -245,10 +215,14 @@ class OverviewReader:
             sweep=sweep,
             full_sweep=full_sweep,
             gates=gates,
-            intake=None if intake is None else IntakeView.of(intake, self._bounds, now),
+            intake=None if intake is None else self._intake(intake, now),
             queues=list(queues),
             corrupt=[CorruptRow.model_validate(error) for error in corrupt.errors[:_MOST_CORRUPT]],
         )
+
+    def _intake(self, measured: IntakeMeasurement, now: datetime) -> IntakeView:
+        seconds = measured.retry_after(self._bounds, now)
+        return IntakeView(at=measured.at, retry_after=seconds, **asdict(measured.backlog))
 
     async def _entries(self, index: TaskIndex, corrupt: _CorruptRows) -> _Entries:
         """Return the tasks of the first rows of an index in each shard."""

@@ -12,10 +12,9 @@ from itertools import batched
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field
 
-from functions.core.json_values import bounded
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.message_format import QueueMessage, SubmissionMessage, UtcTime
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
 from functions.messaging.rejected_messages import (
@@ -26,18 +25,16 @@ from functions.messaging.rejected_messages import (
     named_task,
 )
 from functions.messaging.senders import SendError
-from functions.operators.request_origin import NEEDS_OWN_HEADER
+from functions.operators.action_requests import ACTION, Reason
 from functions.storage.table_contract import CorruptRowError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.fields import record_action
 from functions.web.access import caller_of
 from functions.web.problems import ProblemError, documented_problems
-from functions.web.redaction import REDACTED, NotShownError, has_secrets, redacted
+from functions.web.redaction import REDACTED, NotShownError, any_secrets, redacted, shown_text
 
 #: Messages of a page, those that one request discards, and those that are discarded side by side.
 _PAGE, _MOST_DISCARDED, _DISCARDED_AT_ONCE = 50, 100, 10
-#: Characters of a body that are shown.
-_MOST_SHOWN = 64 * 1024
 _QUEUE_CHARACTERS = 300
 
 MessagePath = Annotated[
@@ -50,29 +47,6 @@ MessagePath = Annotated[
     ),
 ]
 _ONE = "/rejected/{id}"
-
-#: The settings of the routes of actions.
-ACTION: dict[str, Any] = {
-    "status_code": HTTPStatus.ACCEPTED,
-    "dependencies": [NEEDS_OWN_HEADER],
-    "responses": documented_problems(400, 404, 409, 413, 415, 422, 503),
-}
-
-
-#: Bytes of UTF-8 of 500 characters.
-_MOST_REASON_BYTES = 2000
-
-
-class Reason(BaseModel):
-    """The reason of an operator's action. Characters that cannot be printed become spaces."""
-
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "it was a test"}]})
-
-    reason: Annotated[
-        str,
-        StringConstraints(strip_whitespace=True, min_length=1, max_length=500),
-        AfterValidator(lambda text: bounded(text, _MOST_REASON_BYTES)),
-    ]
 
 
 class DiscardAll(Reason):
@@ -137,9 +111,8 @@ def add_rejected_routes(
             text = await bodies.text_of(facts, body)
         except NotShownError as error:
             return RejectedDetails(**asdict(facts), body=None, more=False, why=f"Not shown: {error}.")
-        shown = "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text[:_MOST_SHOWN])
-        more = len(text) > _MOST_SHOWN or not facts.whole
-        return RejectedDetails(**asdict(facts), body=shown, more=more, why=None)
+        shown, more = shown_text(text)
+        return RejectedDetails(**asdict(facts), body=shown, more=more or not facts.whole, why=None)
 
     @router.post("/rejected/discard", **ACTION)
     async def discard_all(body: DiscardAll, request: Request) -> DiscardedCount:
@@ -261,16 +234,17 @@ class _Bodies:
         workflow = self._registry.find(record.order.workflow, record.order.version)
         if workflow is None:
             raise NotShownError("the version of its task's workflow is not deployed")
-        models = (workflow.payload, *(step.model for step in workflow.steps.values()))
-        if any(model is not None and has_secrets(model) for model in models):
+        if any_secrets(_models_of(workflow)):
             raise NotShownError("the workflow of its task has secret fields")
 
     def _check_all(self, reason: str) -> None:
         """Raise `NotShownError` if a deployed workflow has secret fields."""
-        for workflow in self._registry:
-            models = (workflow.payload, *(step.model for step in workflow.steps.values()))
-            if any(model is not None and has_secrets(model) for model in models):
-                raise NotShownError(f"{reason}, and a deployed workflow has secret fields")
+        if any_secrets(model for workflow in self._registry for model in _models_of(workflow)):
+            raise NotShownError(f"{reason}, and a deployed workflow has secret fields")
+
+
+def _models_of(workflow: Workflow[Any]) -> list[type[BaseModel] | None]:
+    return [workflow.payload, *(step.model for step in workflow.steps.values())]
 
 
 def _members(body: bytes) -> Mapping[str, Any]:

@@ -38,11 +38,11 @@ from functions.core.rules import apply
 from functions.core.step_definition import Json
 from functions.core.task_events import Event, Rejection, Verdict
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.operators.task_filters import wrong_field
+from functions.operators.task_list import wrong_field
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.fields import record_action
 from functions.telemetry.spans import decision_span
-from functions.web.callers import Caller
+from functions.web.access import Caller
 from functions.web.problems import ProblemError
 
 
@@ -164,24 +164,18 @@ class TaskActions:
 
     async def _take(self, seen: TaskRecord, action: Action, caller: Caller, reason: str) -> TaskRecord:
         spec = None if action.step is None else spec_of(seen, action.step)
-        if spec is not None and action.name is ActionName.EVENT:
-            return await self._send_event(seen, spec, action, caller, reason)
         text = "{}"
         if spec is not None and action.content is not None:
-            if spec.role and spec.role not in BUILT_IN_ROLES:
-                caller.check(spec.role)  # any operator may answer in the place of a submitter
-            try:
-                text = self._checked(seen, spec, action)
-            except NotDeployedError as error:
-                raise _not_deployed(str(error)) from None
+            text = self._checked(seen, spec, action, caller)
         event = action_event(seen, action, who=caller.name, reason=reason, text=text)
-        after = apply(seen, event, self.now(), self.settings)
-        if isinstance(after, Rejection):
-            raise _rejected(action, after)
-        if after is seen:
-            raise ProblemError(HTTPStatus.CONFLICT, _UNCHANGED[action.name])
-        if spec is not None and action.content is not None:
-            self._check_following(after, spec)
+        if not isinstance(event, events.EventReceived):
+            after = apply(seen, event, self.now(), self.settings)
+            if isinstance(after, Rejection):
+                raise _rejected(action, after)
+            if after is seen:
+                raise ProblemError(HTTPStatus.CONFLICT, _UNCHANGED[action.name])
+            if spec is not None and action.content is not None:
+                self._check_following(after, spec, action)
         return await self._record(seen, action, event)
 
     async def _record(self, seen: TaskRecord, action: Action, event: Event) -> TaskRecord:
@@ -197,6 +191,8 @@ class TaskActions:
                 raise ProblemError(HTTPStatus.CONFLICT, "The task has ended meanwhile. Reload its page.")
             return record
         applied = await self.storage.change(task, event)
+        if applied.rejection is Rejection.NOT_DEPLOYED:
+            raise _not_deployed(action, applied.rejection)
         if applied.rejection is not None:
             raise _rejected(action, applied.rejection)
         suspension = applied.record.suspension
@@ -204,16 +200,28 @@ class TaskActions:
             raise ProblemError(HTTPStatus.CONFLICT, _UNCHANGED[action.name])  # another operator was first
         return applied.record
 
-    def _checked(self, record: TaskRecord, spec: StepSpec, action: Action) -> str:
-        """Return a result or an event as JSON. Raises `ProblemError` 422 and `NotDeployedError`."""
-        check_deployed(record, self.registry)
-        text = json.dumps(action.content, sort_keys=True)
+    def _checked(self, record: TaskRecord, spec: StepSpec, action: Action, caller: Caller) -> str:
+        """Return a result or an event as JSON. Raises `ProblemError`.
+
+        The operator needs the role of the sender for an event. In the place of a submitter, any operator may
+        answer with a result.
+        """
+        if action.name is ActionName.EVENT:
+            if spec.type is not StepType.EVENT:
+                raise ProblemError(HTTPStatus.NOT_FOUND, f"Step {spec.name} waits for no event.")
+            caller.check_bears(spec.role, record.order.submitter)
+        elif spec.role and spec.role not in BUILT_IN_ROLES:
+            caller.check(spec.role)
         try:
+            check_deployed(record, self.registry)
+            text = json.dumps(action.content, sort_keys=True)
             return checked_result(record, self.registry, spec.name, text)
+        except NotDeployedError as error:
+            raise _not_deployed(action, str(error)) from None
         except UnfitValueError as error:
             raise wrong_field(CONTENT_FIELDS[action.name], str(error)) from None
 
-    def _check_following(self, after: TaskRecord, given: StepSpec) -> None:
+    def _check_following(self, after: TaskRecord, given: StepSpec, action: Action) -> None:
         """Check that the output or the next requests can be made of a result. Nothing is written.
 
         A defect of a step that does not need the result rejects nothing.
@@ -230,34 +238,11 @@ class TaskActions:
         )
         for event in plan(after, runner, self.registry, self.now()):
             if isinstance(event, events.Suspended):
-                raise _not_deployed(event.reason)
+                raise _not_deployed(action, event.reason)
             if isinstance(event, events.StepBroken):
                 needs = with_needs(after, after.order.by_name[event.step].needs)
                 if given.step in needs:
                     raise wrong_field("result", f"step {event.step} cannot start: {event.error}")
-
-    async def _send_event(
-        self, record: TaskRecord, spec: StepSpec, action: Action, caller: Caller, reason: str
-    ) -> TaskRecord:
-        """Record the event of a step in the place of its sender, whose role the operator needs."""
-        if spec.type is not StepType.EVENT:
-            raise ProblemError(HTTPStatus.NOT_FOUND, f"Step {spec.name} waits for no event.")
-        caller.check_bears(spec.role, record.order.submitter)
-        try:
-            text = self._checked(record, spec, action)
-        except NotDeployedError as error:
-            raise _event_later(str(error)) from None
-        event = action_event(record, action, who=caller.name, reason=reason, text=text)
-        applied = await self.storage.change(record.order.task, event)
-        if applied.rejection is Rejection.NOT_DEPLOYED:
-            raise _event_later(applied.rejection)
-        if applied.rejection is not None:
-            raise _rejected(action, applied.rejection)
-        return applied.record
-
-
-def _event_later(reason: str) -> ProblemError:
-    return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, f"{reason}. Send the event again later.")
 
 
 def spec_of(record: TaskRecord, name: str) -> StepSpec:
@@ -275,7 +260,9 @@ def _rejected(action: Action, rejection: Rejection) -> ProblemError:
     return ProblemError(HTTPStatus.CONFLICT, text)
 
 
-def _not_deployed(reason: str) -> ProblemError:
+def _not_deployed(action: Action, reason: str) -> ProblemError:
+    if action.name is ActionName.EVENT:
+        return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, f"{reason}. Send the event again later.")
     return ProblemError(HTTPStatus.CONFLICT, f"{reason}. Answer where the version is deployed.")
 
 

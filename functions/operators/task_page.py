@@ -34,7 +34,7 @@ from functions.storage.index_pages import EntryPage, read_entries
 from functions.storage.record_rows import closed_epoch
 from functions.storage.row_keys import epochs_of, shard_of
 from functions.storage.task_storage import TaskStorage
-from functions.web.redaction import NotShownError, has_secrets, redacted
+from functions.web.redaction import NotShownError, any_secrets, redacted, shown_text
 
 
 class OrderView(BaseModel):
@@ -272,8 +272,8 @@ class Contents:
 
     def _without_model(self, text: str) -> Any:
         """Return a text that may contain any field of the payload, an event or a result."""
-        steps = (step.model for step in self._workflow.steps.values() if step.model is not None)
-        if any(map(has_secrets, (self._workflow.payload, *steps))):
+        workflow = self._workflow
+        if any_secrets([workflow.payload, *(step.model for step in workflow.steps.values())]):
             raise NotShownError("its workflow has secret fields, and no model names those of this text")
         return from_json(text)
 
@@ -290,13 +290,11 @@ class Contents:
 
 
 def _content_text(value_of: Callable[[str], Any], text: str | None) -> ContentText | None:
-    """Return the first 64 Ki characters of a value as JSON, with unprintable characters replaced."""
+    """Return the beginning of a value as JSON."""
     if text is None:
         return None
     try:
-        whole = json.dumps(value_of(text), ensure_ascii=False, indent=2)
+        shown, more = shown_text(json.dumps(value_of(text), ensure_ascii=False, indent=2))
     except NotShownError as error:
         return ContentText(text=None, why=f"{error}.")
-    most = 64 * 1024
-    shown = "".join(each if each.isprintable() or each == "\n" else "�" for each in whole[:most])
-    return ContentText(text=shown, more=len(whole) > most)
+    return ContentText(text=shown, more=more)

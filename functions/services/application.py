@@ -19,7 +19,7 @@ from functions.services.resources import Resources
 from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
 from functions.web.access import install_problems
 from functions.web.application import bare_application
-from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
+from functions.web.bodies import BodyLimit, ReadRoute
 from functions.web.problems import ProblemError
 
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
@@ -28,14 +28,14 @@ FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 class CheckedBodies:
     """Reads and checks the bodies of requests for `ReadRoute`s, because no `Guard` does it here."""
 
-    def __init__(self, app: ASGIApp, *, limits: BodyLimits) -> None:
+    def __init__(self, app: ASGIApp, *, limit: BodyLimit) -> None:
         self._app = app
-        self._limits = limits
+        self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it."""
         if scope["type"] == "http":
-            await self._limits.read(scope, Headers(scope=scope), receive)
+            await self._limit.read(scope, Headers(scope=scope), receive)
         await self._app(scope, receive, send)
 
 
@@ -46,7 +46,7 @@ def services_application(
     app = bare_application("Sample services")
     names = [service.name for service in services]
     faults = Faults(table(FAULTS_TABLE), now)
-    app.add_middleware(CheckedBodies, limits=BodyLimits(BodyLimit(MOST_TEXT_BYTES)))
+    app.add_middleware(CheckedBodies, limit=BodyLimit(MOST_TEXT_BYTES))
     app.add_middleware(FaultyCalls, services=names, faults=faults)
     install_problems(app)
     app.include_router(_fault_routes(names, faults))

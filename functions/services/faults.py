@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from functions.core.json_values import PLAIN_NUMBER
 from functions.services.resources import RESOURCE_ID_PATTERN
 from functions.services.service import SERVICES_PATH
-from functions.web.plain_numbers import PLAIN_NUMBER
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 

@@ -1,31 +1,165 @@
-"""The checks before an HTTP application: callers, their roles and caps, web pages, bodies, and errors."""
+"""Access to the HTTP applications: callers and their roles, caps, and the checks before each request."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
 from time import monotonic_ns
 
 from fastapi import FastAPI, Request
+from pyrate_limiter import Duration, Rate, TokenBucket
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.telemetry.spans import request_span
-from functions.web.bodies import BodyLimits, ReadRoute
-from functions.web.callers import Caller, Identify
-from functions.web.caps import CallerCaps, Caps
-from functions.web.problems import answer_to, documented_problems, handle_errors
+from functions.web.bodies import BodyLimit, ReadRoute
+from functions.web.problems import ProblemError, answer_to, documented_problems, handle_errors
+
+
+class Role(StrEnum):
+    """The app roles of `infra/app-roles.json`. Steps may name other roles for their events."""
+
+    #: Submits orders, and sees those that it submitted.
+    SUBMITTER = "Submitter"
+    #: Sees every task, and cannot act.
+    READER = "Reader"
+    #: Sees every task, and acts on tasks and rejected messages.
+    OPERATOR = "Operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One caller, by the `name` that is recorded; `has_every_role` includes those that only steps name."""
+
+    name: str
+    roles: frozenset[str]
+    has_every_role: bool = False
+
+    def may_see(self, submitter: str) -> bool:
+        """Return whether this caller may see an order that `submitter` sent."""
+        return self.has(Role.READER, Role.OPERATOR) or submitter == self.name
+
+    def has(self, *roles: str) -> bool:
+        """Return whether this caller has one of `roles`."""
+        return self.has_every_role or not self.roles.isdisjoint(roles)
+
+    def check(self, *roles: str) -> None:
+        """Require one of `roles`. Raises `ProblemError` 403, which names them and the setting."""
+        if not self.has(*roles):
+            named = " or ".join(sorted(roles))
+            text = f"The caller lacks the role {named}. Assign the app role in Entra ID (AUTH_MODE=easyauth)."
+            raise ProblemError(HTTPStatus.FORBIDDEN, text)
+
+    def check_bears(self, role: str, submitter: str) -> None:
+        """Require a role for an order of `submitter`. Raises `ProblemError` 403."""
+        self.check(role)
+        if not self.bears(role, submitter):
+            raise ProblemError(HTTPStatus.FORBIDDEN, "Only the submitter of the task can send this event.")
+
+    def bears(self, role: str, submitter: str) -> bool:
+        """Return whether this caller has a role for an order of `submitter`; a submitter for its own only."""
+        return self.has(role) and (role != Role.SUBMITTER or submitter == self.name)
+
+
+Identify = Callable[[Headers], Caller]
+
+
+def identify_as(caller: Caller) -> Identify:
+    """Identify the sender of every request as `caller`."""
+    return lambda _headers: caller
+
+
+_BUCKET = TokenBucket()
+
+
+class Allowance:
+    """A caller's token bucket for a minute's requests; a batch may overdraw it.
+
+    `time` returns the nanoseconds of a monotonic clock.
+    """
+
+    def __init__(self, per_minute: int, time: Callable[[], int]) -> None:
+        self._nanoseconds = time
+        self._rate = Rate(per_minute, Duration.MINUTE)
+        self._overdraft = Rate(per_minute, Duration.MINUTE, burst=1_000_000_000)  # larger than any batch
+        self._state = _BUCKET.initial([self._rate])
+        self.in_flight = 0
+
+    def spend(self, tokens: int) -> None:
+        """Take tokens, also more than the bucket has."""
+        self._state, _ = _BUCKET.step([self._overdraft], self._state, self._now(), tokens)
+
+    def wait(self) -> float:
+        """Return the seconds until the next request is admitted."""
+        _, decision = _BUCKET.step([self._rate], self._state, self._now(), 1)
+        return (decision.retry_after_ms or 0) / 1_000
+
+    def _now(self) -> int:
+        return self._nanoseconds() // 1_000_000  # the bucket counts milliseconds
+
+    def is_idle(self) -> bool:
+        """Return whether the bucket is full and no request is under way."""
+        return self.in_flight == 0 and _BUCKET.consumed([self._rate], self._state, self._now()) == 0
+
+
+class Caps:
+    """Rejects requests of a caller above `per_minute` orders and requests, and `in_flight` at a time."""
+
+    def __init__(self, per_minute: int, in_flight: int, time: Callable[[], int] = monotonic_ns) -> None:
+        self._per_minute, self._in_flight, self._time = per_minute, in_flight, time
+        self._allowances: dict[str, Allowance] = {}
+
+    @contextmanager
+    def admitted(self, caller: Caller) -> Iterator[Allowance]:
+        """Count a request during the block, and yield the caller's allowance. Raises `ProblemError` 429."""
+        allowance = self._allowance_of(caller.name)
+        if allowance.in_flight >= self._in_flight:
+            raise _too_many(f"At most {self._in_flight} requests at a time.", seconds=1)
+        if wait := allowance.wait():
+            raise _too_many(f"At most {self._per_minute} submissions and requests a minute.", seconds=wait)
+        allowance.spend(1)
+        allowance.in_flight += 1
+        try:
+            yield allowance
+        finally:
+            allowance.in_flight -= 1
+
+    def _allowance_of(self, name: str) -> Allowance:
+        known, most_remembered = self._allowances, 1_000
+        if name not in known:
+            if len(known) >= most_remembered:
+                self._allowances = known = {each: it for each, it in known.items() if not it.is_idle()}
+            known[name] = Allowance(self._per_minute, self._time)
+        return known[name]
+
+
+def _too_many(detail: str, *, seconds: float) -> ProblemError:
+    headers = {"Retry-After": str(math.ceil(seconds))}
+    return ProblemError(HTTPStatus.TOO_MANY_REQUESTS, detail, headers=headers)
+
+
+def allowance_of(request: Request) -> Allowance:
+    """Return the allowance of the caller, for a route that costs more than one request."""
+    allowance: Allowance = request.scope["allowance"]
+    return allowance
+
 
 GUARDED = documented_problems(401, 403, 429, 500)
+
+#: Raises `ProblemError` for a request that is rejected.
+type Gate = Callable[[Scope], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Which roles callers need: `reading` for GET and HEAD, `writing` for everything else.
+    """The roles that callers need: `reading` for GET and HEAD, `writing` for other methods.
 
-    `open_paths` are for all. On paths `by_route`, everybody with a role is let in, of whatever version of a
-    workflow it is; the route looks at the roles itself.
+    `open_paths` need no role. Paths `by_route` are open for callers with any role; the route checks it.
     """
 
     reading: Collection[str]
@@ -33,44 +167,35 @@ class Access:
     open_paths: Collection[str] = ()
     by_route: re.Pattern[str] | None = None
 
-    def admit(self, scope: Scope, headers: Headers, identify: Identify) -> Caller:
-        """Give the caller. Raises `ProblemError`: 401 for unknown callers, 403 for those without a role."""
-        if scope["path"] in self.open_paths:
-            # Nobody else has this name, so that its caps are its own.
-            return Caller(f"anybody at {scope['path']}", frozenset())
-        caller = identify(scope, headers)
-        if caller.roles and self.by_route is not None and self.by_route.fullmatch(scope["path"]):
-            return caller
-        needed = self.reading if scope["method"] in {"GET", "HEAD"} else self.writing
-        caller.check(*needed)
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The identification of callers, and their caps."""
+
+    identify: Identify
+    caps: Caps
+
+    def protect(self, app: FastAPI, access: Access, bodies: BodyLimit, gate: Gate | None = None) -> None:
+        """Guard `app`, before its routes are added. `gate` may reject the request of an admitted caller."""
+        app.router.route_class = ReadRoute
+        handle_errors(app)
+        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, gate=gate)
+
+    def admit(self, scope: Scope, headers: Headers, access: Access) -> Caller:
+        """Return the caller. Raises `ProblemError`: 401 for unknown callers, 403 for those without a role."""
+        path: str = scope["path"]
+        if path in access.open_paths:
+            return Caller(f"anybody at {path}", frozenset())  # no other caller has this name
+        caller = self.identify(headers)
+        if not (caller.roles and access.by_route is not None and access.by_route.fullmatch(path)):
+            caller.check(*(access.reading if scope["method"] in {"GET", "HEAD"} else access.writing))
         return caller
 
 
 def caller_of(request: Request) -> Caller:
-    """Give the caller that was admitted. As a dependency it would cost each request a tenth more."""
+    """Return the admitted caller. As a dependency it would make each request a tenth more expensive."""
     caller: Caller = request.scope["caller"]
     return caller
-
-
-type Gate = Callable[[Scope], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """What stands before an application: how callers are known, and how much each may ask for.
-
-    `time` returns the nanoseconds of a clock that is never set back.
-    """
-
-    identify: Identify
-    caps: Caps
-    time: Callable[[], int] = monotonic_ns
-
-    def protect(self, app: FastAPI, access: Access, bodies: BodyLimits, gate: Gate | None = None) -> None:
-        """Guard `app`, to which routes are added afterwards; a `gate` may be closed to all."""
-        app.router.route_class = ReadRoute
-        handle_errors(app)
-        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, gate=gate)
 
 
 class LastResort:
@@ -94,17 +219,13 @@ def install_problems(app: FastAPI) -> None:
 
 
 class Entrance:
-    """Lets a request through that passes each check: caller, caps, gate, body, in one span."""
+    """Passes a request on after each check: caller, caps, gate, body, in one span."""
 
     def __init__(
-        self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimits, gate: Gate | None = None
+        self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimit, gate: Gate | None
     ) -> None:
         self._app, self._checks = app, LastResort(self._let_in)
-        self._identify = guard.identify
-        self._caps = CallerCaps(guard.caps, guard.time)
-        self._access = access
-        self._bodies = bodies
-        self._gate = gate
+        self._guard, self._access, self._bodies, self._gate = guard, access, bodies, gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it."""
@@ -116,8 +237,8 @@ class Entrance:
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        scope["caller"] = caller = self._access.admit(scope, headers, self._identify)
-        with self._caps.admitted(caller) as scope["allowance"]:
+        scope["caller"] = caller = self._guard.admit(scope, headers, self._access)
+        with self._guard.caps.admitted(caller) as scope["allowance"]:
             if self._gate is not None:
                 self._gate(scope)
             await self._bodies.read(scope, headers, receive)

@@ -1,27 +1,15 @@
-"""What every HTTP application starts from, and how pages are served: files read once, scripts of our own."""
+"""The start of each HTTP application, pages with their files, and reads that requests share."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from http import HTTPStatus
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Header, Response
-
-from functions.web.problems import ProblemError
-
-#: The content types by suffix; only such files are served, and nothing is guessed.
-_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".png": "image/png",
-    ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
-}
+from fastapi import FastAPI, Request, Response
+from starlette.staticfiles import StaticFiles
 
 #: Scripts, styles and requests of our own only; no inline scripts, frames or forms.
 _POLICY = (
@@ -30,29 +18,8 @@ _POLICY = (
 )
 
 
-_Tag = Annotated[str | None, Header(alias="If-None-Match")]
-
-
-@dataclass(frozen=True, slots=True)
-class StaticFile:
-    """One file; `tag` changes with its content."""
-
-    content: bytes
-    media_type: str
-    tag: str
-
-    def answer(self, known_tag: str | None, policy: str) -> Response:
-        """Answer with the file, or with 304 when it is known; `policy` is the Content-Security-Policy."""
-        # Cached, but revalidated each time: a new version is seen at once.
-        headers = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "ETag": self.tag}
-        headers["Content-Security-Policy"] = policy
-        if known_tag == self.tag:
-            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-        return Response(self.content, media_type=self.media_type, headers=headers)
-
-
 def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] | None = None) -> FastAPI:
-    """Make an application without FastAPI's own pages, redirects, and telemetry, which exports paths."""
+    """Return an application without FastAPI's own pages, redirects, and telemetry, which exports paths."""
     return FastAPI(
         title=title,
         docs_url=None,
@@ -64,35 +31,61 @@ def bare_application(title: str, *, responses: dict[int | str, dict[str, Any]] |
     )
 
 
+class _PageFiles(StaticFiles):
+    """Files that browsers revalidate each time and use under a Content-Security-Policy."""
+
+    policy: str
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """Return a file, or 304 if the browser has it."""
+        response = super().file_response(*args, **options)
+        response.headers["Content-Security-Policy"] = self.policy
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
 def serve_page(
     app: FastAPI,
     path: str,
-    files: Mapping[str, StaticFile],
+    folder: Path,
     page: str,
     *,
     below: str,
+    packages: list[str | tuple[str, str]] | None = None,
     data_images: bool = False,
 ) -> None:
-    """Serve `path`, and all files below `below`; `data_images` allows images that style sheets hold."""
-    policy = _POLICY.format(images=" data:" if data_images else "")
+    """Serve a page of `folder` at `path`, and the files of `folder` and `packages` below `below`.
+
+    `data_images` allows images that style sheets contain.
+    """
+    files = _PageFiles(directory=folder, packages=packages)
+    files.policy = _POLICY.format(images=" data:" if data_images else "")
 
     @app.get(path)
-    async def serve(known: _Tag = None) -> Response:
-        return files[page].answer(known, policy)
+    async def serve(request: Request) -> Response:
+        return await files.get_response(page, request.scope)
 
-    @app.get(f"{below}/{{name}}")
-    async def file(name: str, known: _Tag = None) -> Response:
-        if name not in files:
-            raise ProblemError(HTTPStatus.NOT_FOUND, "The page has no such file.")
-        return files[name].answer(known, policy)
+    app.mount(below, files)
 
 
-def static_files(folder: Path) -> Mapping[str, StaticFile]:
-    """Read all files of a folder, by name: a request's name is looked up here, never on the disk."""
-    return {path.name: static_file(path) for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
+class Cached[ValueT]:
+    """A value that is read again after a number of seconds. Requests of the same moment share one read."""
 
+    def __init__(
+        self,
+        read: Callable[[], Coroutine[Any, Any, ValueT]],
+        seconds: float,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._read, self._keep, self._now = read, timedelta(seconds=seconds), now
+        self._reading: asyncio.Task[ValueT] | None = None
+        self._next_at = now()
 
-def static_file(path: Path) -> StaticFile:
-    """Read one file. Raises `KeyError` for a type that is not served, and `OSError`."""
-    content = path.read_bytes()
-    return StaticFile(content, _TYPES[path.suffix], f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    async def get(self) -> ValueT:
+        """Return the value. Raises the errors of the read; the next caller reads again."""
+        reading = self._reading
+        if reading is None or (reading.done() and (self._now() >= self._next_at or reading.exception())):
+            self._next_at = self._now() + self._keep
+            self._reading = reading = asyncio.create_task(self._read())
+        return await asyncio.shield(reading)

@@ -28,24 +28,17 @@ _TOO_LARGE = 2**1024 - 2**970
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """The most bytes of a body, and how deep its JSON may be nested."""
+    """The largest bytes and levels of a body; `larger` limits are those of routes, by method and path."""
 
     most_bytes: int
     most_depth: int = MOST_DEPTH
-
-
-@dataclass(frozen=True, slots=True)
-class BodyLimits:
-    """The limit of an application's bodies; `larger` are those of routes that take more, by method, path."""
-
-    usual: BodyLimit
     larger: Mapping[tuple[str, str], BodyLimit] = field(default_factory=dict)
 
     async def read(self, scope: Scope, headers: Headers, receive: Receive) -> None:
         """Read and parse the body into the scope. Raises `ProblemError` 400, 413 (size), 415 (type)."""
         if scope["method"] not in {"POST", "PUT", "PATCH"}:
             return
-        limit = self.larger.get((scope["method"], scope["path"]), self.usual)
+        limit = self.larger.get((scope["method"], scope["path"]), self)
         scope["body"] = body = await _read(receive, limit.most_bytes)
         if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
@@ -54,23 +47,23 @@ class BodyLimits:
 
 
 class ReadRequest(Request):
-    """A request whose body `BodyLimits` has read and parsed already."""
+    """A request whose body `BodyLimit` has read and parsed."""
 
     async def body(self) -> bytes:
-        """Give the body as it came."""
+        """Return the bytes of the body."""
         body: bytes = self.scope["body"]
         return body
 
     async def json(self) -> Any:
-        """Give what the body holds."""
+        """Return the parsed body."""
         return self.scope["json"]
 
 
 class ReadRoute(APIRoute):
-    """A route that has FastAPI validate what was parsed, instead of parsing the body once more."""
+    """A route that validates the parsed body, instead of parsing the body once more."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Hand over the request as one that was read."""
+        """Return the handler of FastAPI for a request that was read."""
         handle = super().get_route_handler()
 
         async def handle_read(request: Request) -> Response:

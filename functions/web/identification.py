@@ -1,4 +1,4 @@
-"""The identification of callers, as `AUTH_MODE` says."""
+"""The identification of callers by `AUTH_MODE`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from starlette.datastructures import Headers
-from starlette.types import Scope
 
-from functions.web.callers import Caller, Identify, Role, identify_as
+from functions.web.access import Caller, Identify, Role, identify_as
 from functions.web.problems import ProblemError
 
 PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
@@ -42,7 +41,7 @@ class _Claim(BaseModel):
 
 
 class _Principal(BaseModel):
-    """What the platform writes into the header; `role_typ` is the type of the claims that are roles."""
+    """The content of the header; `role_typ` is the type of the claims that are roles."""
 
     claims: list[_Claim]
     role_typ: str | None = None
@@ -51,7 +50,7 @@ class _Principal(BaseModel):
         return {claim.val for claim in self.claims if claim.typ in types}
 
 
-def signed_in(_scope: Scope, headers: Headers) -> Caller:
+def signed_in(headers: Headers) -> Caller:
     """Read the caller from the platform's sign-in. Raises `ProblemError` 401.
 
     The header is base64 of a JSON object with claims. The platform removes it from incoming

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
 from typing import Any
@@ -38,24 +38,19 @@ class Problem(BaseModel):
     errors: list[FieldFault] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
-    """What tells a problem from others of its status: a `type`, which is an URI, and a `title`."""
-
-    type: str
-    title: str
-
-
 @dataclass(eq=False)
 class ProblemError(Exception):
-    """Ends a request with a problem document: `detail`, wrong fields, headers, and a `kind` if not plain."""
+    """Ends a request with a problem document.
+
+    `kind` separates a problem from others of its status, such as `id-taken`: its `type` and `title` name it.
+    """
 
     status: HTTPStatus
     detail: str
     _: KW_ONLY
     errors: Sequence[FieldFault] = ()
     headers: Mapping[str, str] | None = None
-    kind: ProblemKind | None = None
+    kind: str | None = None
 
 
 def problem(
@@ -63,18 +58,19 @@ def problem(
     detail: str | None = None,
     *,
     errors: Sequence[FieldFault] = (),
-    kind: ProblemKind | None = None,
+    kind: str | None = None,
 ) -> Problem:
-    """Make a problem document."""
-    named, kind = list(errors[:50]) or None, kind or ProblemKind("about:blank", status.phrase)
-    return Problem(type=kind.type, title=kind.title, status=status, detail=detail, errors=named)
+    """Return a problem document."""
+    document = Problem(title=status.phrase, status=status, detail=detail, errors=list(errors) or None)
+    if kind is not None:
+        document.type, document.title = f"urn:problem-type:{kind}", kind.replace("-", " ").title()
+    return document
 
 
 def problem_of(error: Exception, *, doing: str, most_faults: int = 50) -> Problem:
-    """Describe an error for a caller, naming `most_faults` wrong fields of a body at most.
+    """Describe an error for a caller, with at most `most_faults` wrong fields of a body.
 
-    With more, the answer would be many times the body's size. An unexpected error is logged with the
-    reference that is shown.
+    An unexpected error is logged with the reference that is shown.
     """
     match error:
         case ProblemError():
@@ -108,7 +104,7 @@ def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
 
 
 def wrong_fields(faults: Sequence[Any], most: int) -> Problem:
-    """Tell a caller which fields are wrong, at most so many, by faults as FastAPI gives them."""
+    """Return the problem with the first `most` faults as FastAPI lists them."""
     # A fault in a field whose text is JSON names that field; the body's names a position.
     of_body = (each for each in faults if not any(isinstance(part, str) for part in each["loc"][1:]))
     if any(each["type"] == "json_invalid" for each in of_body):
@@ -122,22 +118,26 @@ def wrong_fields(faults: Sequence[Any], most: int) -> Problem:
 
 
 def documented_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Name a route's problem documents; a model for each would take half of an application's start."""
+    """Return the problems of a route. A model for each would take half of an application's start."""
     return {status: {"description": HTTPStatus(status).phrase} for status in sorted(statuses)}
 
 
-def handle_errors(app: FastAPI) -> None:
-    """Make the errors that routes of `app` are expected to raise problem documents."""
-    for kind in (ProblemError, HTTPException, RequestValidationError):
-        app.add_exception_handler(kind, _answer)
+def handle_errors(
+    app: FastAPI,
+    *kinds: type[Exception],
+    as_problem: Callable[[Exception], Exception] = lambda error: error,
+) -> None:
+    """Answer errors of routes with problem documents: FastAPI's own, or other `kinds` by `as_problem`."""
 
+    async def answer(request: Request, error: Exception) -> JSONResponse:
+        return answer_to(as_problem(error), request.scope)
 
-async def _answer(request: Request, error: Exception) -> JSONResponse:
-    return answer_to(error, request.scope)
+    for kind in kinds or (ProblemError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, answer)
 
 
 def answer_to(error: Exception, scope: Scope) -> JSONResponse:
-    """Make the answer to a request that ended with an error."""
+    """Return the answer to a request that ended with an error."""
     document = problem_of(error, doing=f"{scope['method']} {scope['path']}")
     later = {"Retry-After": "5"} if document.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
     further = error.headers if isinstance(error, ProblemError | HTTPException) else None

@@ -47,6 +47,19 @@ def has_secrets(model: type[BaseModel]) -> bool:
     return _root(model).has_secrets
 
 
+def any_secrets(models: Iterable[type[BaseModel] | None]) -> bool:
+    """Return whether a model has a secret field. Raises `NotShownError` if one has no JSON schema."""
+    return any(model is not None and has_secrets(model) for model in models)
+
+
+def shown_text(text: str) -> tuple[str, bool]:
+    """Return the first 64 Ki characters, unprintable ones replaced, and whether there are more."""
+    most = 64 * 1024
+    return "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text[:most]), len(
+        text
+    ) > most
+
+
 def public_faults(model: type[BaseModel], source: str, error: ValidationError) -> list[dict[str, Any]]:
     """Return the faults of a value of `model` in `source`; none names a place below a secret field."""
     return [_public(model, fault) for fault in faults_in(source, error)]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-from functions.web.access import Guard
-from functions.web.callers import Caller, Identify, Role, identify_as
-from functions.web.caps import Caps
+from functions.web.access import Caller, Caps, Guard, Identify, Role, identify_as
 from functions.web.identification import PRINCIPAL_HEADER, signed_in
 
 #: Limits that no test reaches accidentally.

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from functions.agents.agent_catalog import setting_of
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings
-from functions.web.callers import Role
+from functions.web.access import Role
 from functions.workflows.registration import sample_services
 from tests.infra.application import REGISTRATIONS
 from tests.infra.azure import policies as azure

@@ -10,8 +10,7 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from tests.fakes.asgi import AsgiClient, HttpAnswer
-from tests.unit.api.samples import ORDER
-from tests.unit.api.scene import TASK
+from tests.unit.api.scene import ORDER, TASK
 
 #: The id of a rejected message, as far as its form goes.
 REJECTED = f"{'0' * 18}-{'0' * 64}"

@@ -19,9 +19,8 @@ from tests.fakes.application import wired
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, WIDE, encoded, operator, principal, reader, submitter
 from tests.security.routes import Route, routes_of
-from tests.unit.api.samples import ORDER, problem
-from tests.unit.api.scene import TASK, Api, bookings
-from tests.unit.overview.conftest import Office
+from tests.unit.api.scene import ORDER, TASK, Api, bookings, problem
+from tests.unit.operators.conftest import Desk
 
 _ID = "http://schemas.microsoft.com/identity/claims/objectidentifier"
 _ROLE = {"typ": "roles", "val": "Operator"}
@@ -44,7 +43,7 @@ class Applications:
     """Both applications with sign-in."""
 
     def __init__(self) -> None:
-        self.api, self.office = Api(guard=SIGN_IN), Office(guard=SIGN_IN)
+        self.api, self.office = Api(guard=SIGN_IN), Desk(guard=SIGN_IN)
         self.application = self.api.application()
         self.callers = list(routes_of(self.application))
         self.operators = list(routes_of(self.office.application))
@@ -110,7 +109,7 @@ async def test_with_keys_the_identity_header_is_ignored() -> None:
     assert {message.submitter for message in api.submitted} == {"tester"}
 
 
-OPERATORS = [pytest.param(route, id=str(route)) for route in routes_of(Office().application)]
+OPERATORS = [pytest.param(route, id=str(route)) for route in routes_of(Desk().application)]
 FLOW = bookings(role="Approver")
 BOOKING = f"/api/bookings/{TASK}"
 YES: Any = {"approved": True}
@@ -130,7 +129,7 @@ async def _bookings(guard: Guard, headers: dict[str, str], owner: str = "another
 @pytest.mark.parametrize("route", OPERATORS)
 async def test_reader_sees_everything_and_changes_nothing(route: Route) -> None:
     """Each GET is answered as an operator's; each action is 403, names `Operator`, and records nothing."""
-    office = Office(guard=SIGN_IN)
+    office = Desk(guard=SIGN_IN)
     await office.in_error()
     before = await office.record()
     answer = await route.ask(office.application, reader(ANNA))
@@ -158,7 +157,7 @@ async def test_reader_sees_everything_and_changes_nothing(route: Route) -> None:
 )
 async def test_caller_is_shown_its_own_roles(guard: Guard, headers: dict[str, str], own: object) -> None:
     """By them the console hides its buttons; with keys, the header of the sign-in counts for nothing."""
-    answer = await AsgiClient(Office(guard=guard).application, headers).get("/api/ops/me")
+    answer = await AsgiClient(Desk(guard=guard).application, headers).get("/api/ops/me")
     assert (answer.status, answer.json) == (200, own)
 
 

@@ -20,11 +20,10 @@ from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.security.hostile import HOSTILE, HostileBatch
 from tests.security.purchases import CANARY, CANARY_CODE, CANARY_PIN, CHARGED, EVENT, PAYLOAD, PURCHASES
 from tests.security.routes import REJECTED, Route, routes_of
-from tests.unit.api.samples import ORDER, problem
-from tests.unit.api.scene import ORDERS, TASK, Api
-from tests.unit.overview.conftest import Office
+from tests.unit.api.scene import ORDER, ORDERS, TASK, Api, problem
+from tests.unit.operators.conftest import Desk
 
-ROUTES = [each for app in (Api(ORDERS).application(), Office().application) for each in routes_of(app)]
+ROUTES = [each for app in (Api(ORDERS).application(), Desk().application) for each in routes_of(app)]
 
 
 def _params(routes: Iterable[Route]) -> list[Any]:
@@ -46,14 +45,14 @@ def api() -> Api:
 
 
 @pytest.fixture
-async def office() -> Office:
+async def office() -> Desk:
     """Serve the operators' application, with one task."""
-    office = Office()
+    office = Desk()
     await office.in_error()
     return office
 
 
-def _application(api: Api, office: Office, route: Route) -> Any:
+def _application(api: Api, office: Desk, route: Route) -> Any:
     return office.application if "/ops/" in route.path else api.application()
 
 
@@ -71,27 +70,27 @@ def _with(route: Route, value: str) -> bytes:
 @pytest.mark.parametrize(
     "value", ["NaN", "Infinity", "-Infinity", "1e999", '"\xff"', "[" * 18 + "]" * 18, "{"]
 )
-async def test_invalid_json_is_400(api: Api, office: Office, route: Route, value: str) -> None:
+async def test_invalid_json_is_400(api: Api, office: Desk, route: Route, value: str) -> None:
     """Invalid numbers, other encodings, too much depth; nothing is submitted."""
     problem(await _send(_application(api, office, route), route, _with(route, value)), 400)
     assert api.submitted == []
 
 
 @pytest.mark.parametrize("route", WITH_FIELDS)
-async def test_unknown_fields_are_422(api: Api, office: Office, route: Route) -> None:
+async def test_unknown_fields_are_422(api: Api, office: Desk, route: Route) -> None:
     """So no caller can set fields that are not theirs."""
     problem(await _send(_application(api, office, route), route, _with(route, "1")), 422)
 
 
 @pytest.mark.parametrize("route", WITH_BODY)
-async def test_only_json_is_accepted(api: Api, office: Office, route: Route) -> None:
+async def test_only_json_is_accepted(api: Api, office: Desk, route: Route) -> None:
     """Neither forms nor text."""
     body = json.dumps(route.body).encode()
     problem(await _send(_application(api, office, route), route, body, "text/plain"), 415)
 
 
 @pytest.mark.parametrize("route", WITH_BODY)
-async def test_bodies_are_bounded(api: Api, office: Office, route: Route) -> None:
+async def test_bodies_are_bounded(api: Api, office: Desk, route: Route) -> None:
     """Also blank ones."""
     kibibytes = 1024 if route.path.endswith("/batch") else 128 if "/ops/" in route.path else 48
     problem(await _send(_application(api, office, route), route, b" " * (kibibytes * 1024 + 1)), 413)
@@ -99,7 +98,7 @@ async def test_bodies_are_bounded(api: Api, office: Office, route: Route) -> Non
 
 @pytest.mark.parametrize("route", NAMING)
 @pytest.mark.parametrize("name", [ODATA, "a|b", "a.b", "a#b", "a\\b", "%2F", "a\x00", "a\n", "ä", "x" * 65])
-async def test_ids_have_a_strict_format(api: Api, office: Office, route: Route, name: str) -> None:
+async def test_ids_have_a_strict_format(api: Api, office: Desk, route: Route, name: str) -> None:
     """They can be part of a key, but contain nothing that changes a filter, path or header."""
     astray = Route(route.method, route.path.replace(TASK, name))
     problem(await astray.ask(_application(api, office, route), {}), 422)
@@ -107,7 +106,7 @@ async def test_ids_have_a_strict_format(api: Api, office: Office, route: Route, 
 
 @pytest.mark.parametrize("field", ["min_age", "max_age", "version"])
 @pytest.mark.parametrize("number", ["1_0", "%D9%A1", "%EF%BC%91", "+1"])  # in Arabic, in full width, a blank
-async def test_numbers_are_written_in_plain_digits(office: Office, field: str, number: str) -> None:
+async def test_numbers_are_written_in_plain_digits(office: Desk, field: str, number: str) -> None:
     """What Python would read as one, too."""
     problem(await office.get(f"/tasks?workflow=orders&{field}={number}"), 422)
 
@@ -150,7 +149,7 @@ async def test_failures_are_problem_documents(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Without a stack trace or the error's text; the reference in a 500 can be found in the log."""
-    api, office = Api(), Office()
+    api, office = Api(), Desk()
 
     async def fail(*_: Any, **__: Any) -> Any:
         raise failure
@@ -165,7 +164,7 @@ async def test_failures_are_problem_documents(
     assert status == 503 or document["detail"].rstrip(".").rpartition(" ")[2] in caplog.text
 
 
-async def test_no_address_of_durable_is_given(office: Office) -> None:
+async def test_no_address_of_durable_is_given(office: Desk) -> None:
     """A caller who has one could start, stop and rewind orchestrations."""
     for app in (Api().application(), office.application):
         for route in routes_of(app):
@@ -198,9 +197,9 @@ def test_secrets_stay_out_of_representations(monkeypatch: pytest.MonkeyPatch) ->
 _SECRETS = (CANARY, str(CANARY_PIN), CANARY_CODE)
 
 
-async def _purchase(pay_error: str | None = None) -> Office:
+async def _purchase(pay_error: str | None = None) -> Desk:
     """Serve a purchase whose payment was refused, or that is paid and confirmed, and cannot be shipped."""
-    office = Office(PURCHASES)
+    office = Desk(PURCHASES)
     await office.submit(flow=PURCHASES, payload=json.dumps(PAYLOAD))
     await office.run()
     result = None if pay_error else CHARGED

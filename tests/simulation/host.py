@@ -39,7 +39,7 @@ from functions.storage.table_contract import (
 from functions.submission.admission import Admission, Admitted
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
-from functions.web.callers import Caller, Role
+from functions.web.access import Caller, Role
 from tests.fakes.storage_process import no_client
 from tests.simulation.drawn import FENCING, SLOW, DrawnTask
 from tests.simulation.intake import RESERVED_FOR

@@ -10,9 +10,9 @@ from zlib import crc32
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from functions.core.json_values import PLAIN_NUMBER
 from functions.core.step_definition import Json
 from functions.services.service import SampleService, booking_service
-from functions.web.plain_numbers import PLAIN_NUMBER
 from functions.workflows.deliveries.models import Location, Package, Text
 
 if TYPE_CHECKING:

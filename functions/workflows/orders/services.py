@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from functions.core.json_values import PLAIN_NUMBER
 from functions.services.service import booking_service
-from functions.web.plain_numbers import PLAIN_NUMBER
 
 
 class Payment(BaseModel):

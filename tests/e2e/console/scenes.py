@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.workflow_definition import Workflow
-from functions.operators.minute_rows import MinuteRows
+from functions.operators.minute_rows import write_minute
 from functions.storage.table_contract import RefusedChanges, RowChange, Table
 from functions.telemetry.task_counts import TaskCounter
 from tests.e2e.console.story import Story
@@ -121,8 +121,7 @@ async def write_hour(table: Table, shards: int, now: datetime) -> None:
     counts: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
     for at, counter in (each for story in stories for each in story.counted):
         counts[at.replace(second=0, microsecond=0)][counter] += 1
-    rows = MinuteRows(table)
-    await asyncio.gather(*(rows.write(minute, "all", each) for minute, each in counts.items()))
+    await asyncio.gather(*(write_minute(table, minute, "all", each) for minute, each in counts.items()))
 
 
 async def _write_gates(table: Table, now: datetime) -> None:

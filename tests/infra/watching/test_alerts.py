@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from functions.operators.request_origin import OWN_HEADER
+from functions.operators.action_requests import OWN_HEADER
 from functions.settings import Settings
 from functions.telemetry.fields import Field
 from tests.infra.bicep.deployment import Deployment

@@ -18,7 +18,7 @@ from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_depths import Backlog, Depth, QueueDepth
 from functions.messaging.rejected_messages import LostMessages, RejectedMessages
 from functions.messaging.task_messages import addressed
-from functions.operators.alerts import AlertLimit, Alerts
+from functions.operators.alerts import Alerts
 from functions.timers import log_queue_ages, measure_intake, report_sweep
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import START, virtual_now
@@ -36,7 +36,7 @@ def _everything_logged(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def _alerts() -> Alerts:
-    return Alerts(None, AlertLimit(IndexedTable(), 1, virtual_now))
+    return Alerts(None, IndexedTable(), 1, virtual_now)
 
 
 async def _alert(messages: Sequence[Message]) -> None:

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from fastapi import APIRouter
 
 from functions.agents.agent_call import (
     AgentCall,
@@ -25,20 +24,14 @@ from functions.agents.gate_releases import ReleasingGates
 from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent, UnfinishedCallError
 from functions.core.record import Direction
-from functions.core.step_definition import QueueStep
-from functions.core.workflow_definition import Workflow
 from functions.messaging.agent_messages import AgentReply, Finding
 from functions.messaging.message_format import MessageError
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
-from functions.operators.gate_routes import add_gate_routes
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from functions.timers import delete_requests_before
-from functions.web.bodies import ReadRoute
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import StorageProcess, new_id, virtual_now
-from tests.unit.operators.conftest import Desk, Parcel
-from tests.unit.operators.conftest import request as parcel_request
 
 SECRET = "start-id-of-this-request"
 ECHO: dict[str, Any] = {
@@ -445,13 +438,7 @@ async def limited(bench: Bench, request: pytest.FixtureRequest) -> Bench:
         calls_at_once={"queue:payment": 9 if by_operator else 1},
     )
     if by_operator:
-        step = QueueStep("pay", agent="payment", request=parcel_request)
-        desk = Desk(Workflow("flow", payload=Parcel, steps=[step]))
-        router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
-        add_gate_routes(router, gates, desk.registry)
-        desk.application.include_router(router)
-        limit = {"reason": "it is slow", "calls_at_once": 1}
-        assert (await desk.post("/gates/queue:payment/limit", limit)).status == 202
+        await gates.set_calls_at_once("queue:payment", 1)
     return bench
 
 

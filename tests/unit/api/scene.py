@@ -1,13 +1,14 @@
-"""The callers' application over a table in memory, and tasks in any state."""
+"""The callers' application over a table in memory, tasks in any state, and checks of answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from itertools import count
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from functions.api.callers_application import callers_application
 from functions.api.event_routes import Events
@@ -22,11 +23,49 @@ from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import SubmissionMessage, payload_text
 from functions.storage.task_storage import TaskStorage
 from functions.web.access import Gate, Guard
-from tests.fakes.asgi import AsgiClient
+from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS
 from tests.fakes.simulated_table import SimulatedTable
 from tests.unit.core.builders import end
+
+ITEM: dict[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
+ORDER: dict[str, Any] = {"customer": "C-1042", "currency": "EUR", "items": [ITEM]}
+
+
+class WithoutSchema(BaseModel):
+    """A model that has no JSON schema."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    field: range | None = None
+    text: str = ""
+
+
+INSIDE = ("Traceback", "functions.", "pydantic", "azure", "sqlite", "/work", "site-packages", "Error(")
+
+
+class Priced(BaseModel):
+    """A model whose validator raises `decimal.InvalidOperation`, which is no `ValueError`."""
+
+    price: Annotated[str, AfterValidator(lambda price: str(Decimal(price)))]
+
+
+def problem(answer: HttpAnswer, status: int) -> dict[str, Any]:
+    """Check that the answer is a problem document of `status` without anything of the inside, and give it."""
+    assert answer.status == status, answer.body
+    assert answer.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = answer.json
+    assert document["status"] == status
+    assert document["title"]
+    assert not [word for word in INSIDE if word in answer.body.decode()]
+    return document
+
+
+def wrong_fields(answer: HttpAnswer) -> list[str]:
+    """Check that the answer is a 422, and name the fields that it names."""
+    return [fault["field"] for fault in problem(answer, 422)["errors"]]
+
 
 TASK = "task-1"
 _Text = Annotated[str, Field(min_length=1, max_length=100)]

@@ -12,8 +12,17 @@ from functions.core.record import OperationState
 from functions.core.task_events import Resumed, StepSkipped, Suspended
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, operator, principal, reader, submitter
-from tests.unit.api.samples import Priced, WithoutSchema, problem, wrong_fields
-from tests.unit.api.scene import CANCELLED, TASK, Api, Approval, bookings
+from tests.unit.api.scene import (
+    CANCELLED,
+    TASK,
+    Api,
+    Approval,
+    Priced,
+    WithoutSchema,
+    bookings,
+    problem,
+    wrong_fields,
+)
 
 BOOKINGS = bookings()
 PATH = f"/api/bookings/{TASK}/events/approve"

@@ -13,19 +13,15 @@ from azure.servicebus import ServiceBusMessageState, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
-from functions.api import intake_limit
-from functions.api.callers_application import StoreHealth
-from functions.api.intake_limit import TOO_MANY_ORDERS, IntakeLimit
+from functions.api import callers_application
+from functions.api.callers_application import IntakeLimit
 from functions.messaging import queue_depths
-from functions.messaging.intake_measurement import (
-    IntakeBounds,
-    IntakeMeasurement,
-)
+from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement
 from functions.messaging.queue_depths import Backlog, Depth, PeekedQueues, QueueDepth
 from functions.storage.table_contract import CorruptRowError, StorageError, TransientStorageError
+from functions.web.application import Cached
 from tests.fakes.clock import START, FakeClock
-from tests.unit.api.samples import ORDER, problem
-from tests.unit.api.scene import Api
+from tests.unit.api.scene import ORDER, Api, problem
 from tests.unit.storage.virtual import virtual
 
 BOUNDS = IntakeBounds(timedelta(minutes=15), 1_000_000)
@@ -71,11 +67,12 @@ async def test_orders_are_rejected_until_the_backlog_is_smaller() -> None:
     ]:
         answer = await limited.api.client.send(method, path, body)
         document = problem(answer, 429)
-        assert (document["type"], document["title"]) == (TOO_MANY_ORDERS.type, TOO_MANY_ORDERS.title)
+        assert document["type"] == "urn:problem-type:too-many-orders-wait"
+        assert document["title"] == "Too Many Orders Wait"
         assert answer.headers["retry-after"] == "42"
     assert (limited.reads, limited.api.submitted) == (1, [])
     limited.backlog = None
-    await asyncio.sleep(intake_limit._READ_INTERVAL + 0.1)
+    await asyncio.sleep(callers_application._READ_INTERVAL + 0.1)
     assert await limited.status() == 429  # this request starts the read
     await asyncio.sleep(0)
     assert (await limited.status(), limited.reads) == (202, 2)
@@ -298,29 +295,35 @@ async def test_health_is_that_of_the_table(api: Api) -> None:
     assert answer.headers["retry-after"] == "5"
 
 
-@virtual
-async def test_health_is_checked_once_a_second_for_all() -> None:
-    """Requests of the same moment share a check, also if one of them leaves."""
-    checks = 0
-    fault: Exception | None = None
-
-    async def check() -> None:
-        nonlocal checks
-        checks += 1
-        await asyncio.sleep(0.1)
-        if fault is not None:
-            raise fault
-
-    health = StoreHealth(check)
-    waiting = [asyncio.create_task(health.check()) for _ in range(3)]
-    await asyncio.sleep(0.05)
-    waiting[0].cancel()
-    await asyncio.gather(*waiting[1:])
-    await health.check()
-    assert checks == 1
+async def test_health_is_checked_once_a_second_for_all(api: Api) -> None:
+    """A fault is remembered, too."""
     fault = TransientStorageError("no answer")
-    await asyncio.sleep(1)
-    for _ in range(2):
-        with pytest.raises(TransientStorageError, match="no answer"):
-            await health.check()
-    assert checks == 2
+    for seconds, store_fault, status in (
+        (0, fault, 503),
+        (0.9, None, 503),
+        (0.1, None, 200),
+        (0.9, fault, 200),
+    ):
+        api.clock.advance(seconds)
+        api.store_fault = store_fault
+        assert (await api.client.get("/api/health")).status == status
+
+
+async def test_requests_of_the_same_moment_share_a_read() -> None:
+    """Also if one of them leaves."""
+    clock, reads = FakeClock(), 0
+
+    async def read() -> int:
+        nonlocal reads
+        reads += 1
+        await asyncio.sleep(0.01)
+        return reads
+
+    value = Cached(read, 1, clock.now)
+    waiting = [asyncio.create_task(value.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    assert await asyncio.gather(*waiting[1:]) == [1, 1]
+    assert await value.get() == 1
+    clock.advance(1)
+    assert await value.get() == 2

@@ -27,7 +27,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
 from functions.web.redaction import REDACTED, NotShownError, has_secrets, public_faults, redacted
-from tests.unit.api.samples import WithoutSchema
+from tests.unit.api.scene import WithoutSchema
 
 CANARY = "c4n4ry"
 Marked = Annotated[str, Field(json_schema_extra={"writeOnly": True})]

@@ -11,7 +11,7 @@ import pytest
 from functions.agents.gates import NoFreeSlotError
 from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind
-from functions.operators.rejected_routes import Reason
+from functions.operators.action_requests import Reason
 from functions.storage.table_contract import CorruptRowError, RowChange, TransientStorageError
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now

@@ -1,4 +1,4 @@
-"""The operators' routes over a table in memory, and tasks in all states."""
+"""The operators' application over a table in memory, and tasks in all states."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from fastapi import APIRouter
 from pydantic import BaseModel
 
+from functions.agents.gate_releases import ReleasingGates
 from functions.core.plan import Runner, output_of, plan
 from functions.core.record import ClosedEpoch, RuleSettings, TaskRecord
 from functions.core.rules import Plan, admit
 from functions.core.step_definition import EventStep, Step
 from functions.core.step_results import Results
-from functions.core.task_events import Due, Event, OutcomeKind, RunStarted
+from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepDeferred
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.messaging.intake_measurement import IntakeBounds
+from functions.messaging.message_format import QueueMessage
 from functions.messaging.order_search import search_key
+from functions.messaging.queue_depths import Depth, QueueDepth
 from functions.messaging.rejected_messages import RejectedMessages
-from functions.operators.request_origin import check_origin
+from functions.messaging.senders import SendError
+from functions.operators.operator_routes import operators_application
+from functions.operators.overview import OverviewReader
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_page import read_epochs
-from functions.operators.task_routes import add_task_routes
-from functions.web.access import GUARDED, Access, Guard
-from functions.web.application import bare_application
-from functions.web.bodies import BodyLimit, BodyLimits, ReadRoute
-from functions.web.callers import Caller, Role, identify_as
+from functions.web.access import Caller, Guard, Role, identify_as
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE
@@ -37,6 +38,7 @@ from tests.unit.core.builders import end
 
 TASK = "task-1"
 SHARDS = 3
+BOUNDS = IntakeBounds(most_age=timedelta(minutes=1), most_bytes=1_000)
 
 
 class Parcel(BaseModel):
@@ -95,7 +97,7 @@ _OPERATOR = Caller("operator", frozenset(Role), has_every_role=True)
 
 
 class Desk:
-    """The routes, and the storage behind them."""
+    """The application, and the storage behind it. `guard` decides which caller sends all requests."""
 
     def __init__(
         self,
@@ -104,6 +106,8 @@ class Desk:
         url: str | None = None,
         table: IndexedTable | None = None,
     ) -> None:
+        self.sent: list[tuple[str, QueueMessage]] = []
+        self.is_sending, self.depths_read = True, 0
         self.clock, self.table = FakeClock(), table or IndexedTable()
         self.registry = WorkflowRegistry(workflows or (LINE, TRIP, PAYING, BOOKING))
         settings = RuleSettings(output=lambda record: output_of(record, self.registry))
@@ -116,15 +120,36 @@ class Desk:
             settings=settings,
             now=self.clock.now,
         )
-        self.application = bare_application("Operators", responses=GUARDED)
-        access = Access(reading={Role.READER, Role.OPERATOR}, writing={Role.OPERATOR})
-        self.guard = guard or Guard(identify_as(_OPERATOR), WIDE)
-        self.guard.protect(self.application, access, BodyLimits(BodyLimit(64 * 1024)), check_origin)
-        router = APIRouter(prefix="/api/ops", route_class=ReadRoute)
-        add_task_routes(
-            self.application, router, self.actions, rejected=self.rejected, trace_url_template=url
+        gates = ReleasingGates(
+            self.storage, settings=settings, now=self.clock.now, schedule_release=self._schedule
         )
-        self.application.include_router(router)
+        overview = OverviewReader(
+            self.storage, gates, self.registry, depths=self._depths, bounds=BOUNDS, now=self.clock.now
+        )
+        self.gates = gates
+        self.application = operators_application(
+            self.actions,
+            gates,
+            overview,
+            rejected=self.rejected,
+            put=self._put,
+            figures=lambda: {"service_bus": {"messages": 3}},
+            guard=guard or Guard(identify_as(_OPERATOR), WIDE),
+            trace_url_template=url,
+        )
+
+    async def _schedule(self, name: str, link: int, at: datetime) -> None:
+        """Send no message of a release chain."""
+
+    async def _put(self, queue: str, message: QueueMessage) -> None:
+        if not self.is_sending:
+            raise SendError(f"queue {queue}: TimeoutError")
+        self.sent.append((queue, message))
+
+    async def _depths(self) -> Sequence[QueueDepth]:
+        self.depths_read += 1
+        full = Depth(100, has_more=True, oldest_at=START, scheduled=2)
+        return [QueueDepth("submissions", full, Depth(0, has_more=False, oldest_at=None))]
 
     def redeployed(self, *workflows: Workflow[Any], **others: Any) -> Desk:
         """Return the routes of an instance with other workflows, over the same table."""
@@ -233,6 +258,19 @@ class Desk:
         record = await self.storage.load(task)
         assert record is not None
         return record
+
+    async def defer(self, task: str = TASK) -> None:
+        """Submit a task of `LINE` whose first step waits behind a gate."""
+        record = await self.submit(task)
+        await self.change(StepDeferred(epoch=record.epoch, step="pick"), task)
+
+    async def overview(self) -> dict[str, Any]:
+        """Return an overview that is read now."""
+        self.clock.advance(2)
+        answer = await self.get("/overview")
+        assert answer.status == 200, answer.body
+        found: dict[str, Any] = answer.json
+        return found
 
     async def epochs(self, task: str = TASK) -> Sequence[ClosedEpoch]:
         """Return the closed epochs of a task."""

@@ -19,7 +19,7 @@ from functions.operators import bulk_actions
 from functions.storage.row_keys import shard_of
 from functions.storage.table_contract import RowChange, TransientStorageError
 from tests.fakes.clock import START
-from tests.unit.api.samples import problem, wrong_fields
+from tests.unit.api.scene import problem, wrong_fields
 from tests.unit.operators.conftest import BOOKING, PAYING, SHARDS, TASK, TRIP, Approval, Desk, Parcel, request
 
 RESUBMIT: Mapping[str, Any] = {"filter": {"state": "Error"}, "action": "resubmit", "reason": "it is back"}

@@ -15,10 +15,9 @@ from functions.core.step_definition import EventStep, Step
 from functions.core.step_results import Results
 from functions.core.task_events import OutcomeKind
 from functions.core.workflow_definition import Workflow
-from functions.web.access import Guard
-from functions.web.callers import Caller, Role, identify_as
+from functions.web.access import Caller, Guard, Role, identify_as
 from tests.fakes.guards import WIDE
-from tests.unit.api.samples import problem, wrong_fields
+from tests.unit.api.scene import problem, wrong_fields
 from tests.unit.operators.conftest import (
     BOOKING,
     LINE,

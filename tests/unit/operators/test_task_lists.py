@@ -16,7 +16,7 @@ from functions.storage.record_rows import split
 from functions.storage.row_keys import TaskIndex, index_range, shard_of
 from functions.storage.table_contract import RowChange
 from tests.fakes.clock import START
-from tests.unit.api.samples import problem, wrong_fields
+from tests.unit.api.scene import problem, wrong_fields
 from tests.unit.operators.conftest import SHARDS, TASK, Desk
 
 

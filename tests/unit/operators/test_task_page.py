@@ -19,7 +19,7 @@ from functions.storage.row_keys import shard_of
 from functions.storage.table_contract import RowChange
 from tests.fakes.clock import START
 from tests.security.purchases import CHARGED, EVENT, PAYLOAD, PURCHASES
-from tests.unit.api.samples import WithoutSchema, problem
+from tests.unit.api.scene import WithoutSchema, problem
 from tests.unit.operators.conftest import (
     BOOKING,
     LINE,

@@ -14,7 +14,7 @@ from functions.services.application import services_application
 from functions.services.service import booking_service
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
-from tests.unit.api.samples import problem
+from tests.unit.api.scene import problem
 
 
 @pytest.mark.parametrize("name", ["loyalty-points", "tasks", "rejected", "faults", "Points", "p2", ""])

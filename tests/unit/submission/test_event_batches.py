@@ -21,7 +21,7 @@ from functions.submission import event_batches
 from functions.submission.event_batches import MOST_EVENT_BYTES, EventBatches, events_of
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
-from tests.unit.api.samples import Priced
+from tests.unit.api.scene import Priced
 from tests.unit.submission.bench import Bench, body, workflow
 
 HUB = "eventhub|order-events"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
 
 import aiohttp
 import pytest
@@ -18,16 +19,7 @@ from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, handling_seco
 from functions.messaging.rejected_messages import LostMessage
 from functions.messaging.task_messages import addressed
 from functions.operators import alerts as alerts_module
-from functions.operators.alerts import (
-    Alert,
-    AlertFormat,
-    AlertLimit,
-    Alerts,
-    Webhook,
-    WebhookError,
-    document,
-    lost_alert,
-)
+from functions.operators.alerts import Alert, Alerts, Webhook, WebhookError, document, lost_alert
 from functions.supervisor.sweep_progress import SUPERVISOR
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.indexed_table import IndexedTable
@@ -58,13 +50,9 @@ class Instances:
         self.posted: list[Alert] = []
         self.failure: Exception | None = None
 
-    def limit(self) -> AlertLimit:
-        """Return the limit of another instance."""
-        return AlertLimit(self.table, LIMIT, self.clock.now)
-
-    def make(self) -> Alerts:
-        """Return another instance."""
-        return Alerts(self._post, self.limit())
+    def make(self, post: Callable[[Alert], Awaitable[None]] | None = None) -> Alerts:
+        """Return another instance, which posts with `post`."""
+        return Alerts(post or self._post, self.table, LIMIT, self.clock.now)
 
     async def _post(self, alert: Alert) -> None:
         if self.failure is not None:
@@ -144,8 +132,8 @@ async def test_lost_and_rejected_messages_are_posted(
 
 def test_teams_card_shows_each_fact_as_text() -> None:
     """As text runs, in which Teams reads no Markdown; an unknown fact has no line."""
-    assert document(lost_alert(LOST), AlertFormat.GENERIC)["event"] == "message lost"
-    message = document(lost_alert(LOST), AlertFormat.TEAMS)
+    assert document(lost_alert(LOST), for_teams=False)["event"] == "message lost"
+    message = document(lost_alert(LOST), for_teams=True)
     [attachment] = message["attachments"]
     title, *lines = attachment["content"]["body"]
     assert (message["type"], title["text"]) == ("message", "Message lost")
@@ -218,7 +206,7 @@ async def test_alerts_while_the_summary_is_posted_are_in_the_next(instances: Ins
         for number in range(LIMIT + 3):
             await instances.alert(number)
 
-    await instances.limit().post_summary(post)
+    await instances.make(post).post_summary()
     await instances.pass_minutes()
     summaries = [alert.facts["alerts"] for alert in instances.posted if alert.event == "more alerts"]
     assert (len(instances.posted) - len(summaries), summaries) == (2 * LIMIT, [4, 3])
@@ -236,7 +224,7 @@ async def test_webhook_that_does_not_answer_delays_nobody(
 ) -> None:
     """The summary counts the alert."""
     monkeypatch.setattr("functions.operators.alerts._POST_SECONDS", 0.01)
-    silent = Alerts(lambda _: asyncio.sleep(3_600), instances.limit())
+    silent = instances.make(lambda _: asyncio.sleep(3_600))
     await silent.alert_lost(LOST)
     instances.clock.advance(60)
     await silent.post_summary()
@@ -251,7 +239,7 @@ async def test_queued_alert_is_counted_within_the_handling_of_its_message(
     seconds = alerts_module._QUEUED_SECONDS + 2 * alerts_module._COUNT_SECONDS
     assert seconds < handling_seconds(OPERATOR_ALERTS_QUEUE)
     monkeypatch.setattr(alerts_module, "_QUEUED_SECONDS", 0.01)
-    await Alerts(lambda _: asyncio.sleep(3_600), instances.limit()).take(_body())
+    await instances.make(lambda _: asyncio.sleep(3_600)).take(_body())
     await instances.pass_minutes()
     assert instances.events == ["more alerts"]
 
@@ -314,7 +302,7 @@ async def test_corrupt_row_is_replaced(instances: Instances) -> None:
 
 async def test_nothing_is_counted_without_a_webhook(instances: Instances) -> None:
     """The log has all alerts."""
-    alerts = Alerts(None, instances.limit())
+    alerts = Alerts(None, instances.table, LIMIT, instances.clock.now)
     await alerts.alert_lost(LOST)
     await alerts.take(_body())
     await alerts.post_summary()
@@ -337,14 +325,14 @@ async def test_every_alert_is_posted_once_at_any_time(arrivals: list[int]) -> No
 # The webhook
 
 
-def _webhook(service: Service, path: str = "", alert_format: AlertFormat | None = None) -> Webhook:
+def _webhook(service: Service, path: str = "", alert_format: Literal["teams"] | None = None) -> Webhook:
     return Webhook(service.address + path, alert_format, session=lambda: service.session, first_wait=0.001)
 
 
 async def test_alert_is_posted_as_json(service: Service) -> None:
     """To the address of the settings; the format may be set."""
     await _webhook(service, "/hook/s3cret").post(lost_alert(LOST))
-    await _webhook(service, alert_format=AlertFormat.TEAMS).post(lost_alert(LOST))
+    await _webhook(service, alert_format="teams").post(lost_alert(LOST))
     generic, teams = service.received
     assert (generic.method, generic.path) == ("POST", "/hook/s3cret")
     assert generic.headers["Content-Type"] == "application/json"
@@ -372,18 +360,14 @@ async def test_short_fault_of_the_webhook_is_retried(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "alert_format"),
+    ("address", "is_for_teams"),
     [
-        ("https://contoso.webhook.office.com/webhookb2/x", AlertFormat.TEAMS),
-        ("https://prod-01.westeurope.logic.azure.com:443/workflows/x", AlertFormat.TEAMS),
-        ("https://webhook.office.com.example.com/x", AlertFormat.GENERIC),
-        ("https://alerts.example.com/x", AlertFormat.GENERIC),
+        ("https://contoso.webhook.office.com/webhookb2/x", True),
+        ("https://prod-01.westeurope.logic.azure.com:443/workflows/x", True),
+        ("https://webhook.office.com.example.com/x", False),
+        ("https://alerts.example.com/x", False),
     ],
 )
-def test_host_of_the_address_decides_the_format(address: str, alert_format: AlertFormat) -> None:
+def test_host_of_the_address_decides_the_format(address: str, *, is_for_teams: bool) -> None:
     """Teams is known by its hosts."""
-
-    def no_session() -> aiohttp.ClientSession:
-        raise AssertionError("no alert is posted")
-
-    assert Webhook(address, None, session=no_session).format is alert_format
+    assert Webhook(address, None, session=aiohttp.ClientSession).is_for_teams is is_for_teams

@@ -1,16 +1,18 @@
-"""The check that another site's page changes nothing (CSRF), and the header that it requires."""
+"""The requests of actions: a reason, and the check that another site's page changes nothing (CSRF)."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Header
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from functions.web.problems import ProblemError
+from functions.core.json_values import bounded
+from functions.web.problems import ProblemError, documented_problems
 
 #: With any value: a page of another origin can't send it without a CORS preflight, which we never allow.
 OWN_HEADER = "X-Requested-With"
@@ -45,3 +47,26 @@ async def _own_header(
 
 
 NEEDS_OWN_HEADER = Depends(_own_header)
+
+#: The settings of the routes of actions.
+ACTION: dict[str, Any] = {
+    "status_code": HTTPStatus.ACCEPTED,
+    "dependencies": [NEEDS_OWN_HEADER],
+    "responses": documented_problems(400, 404, 409, 413, 415, 422, 503),
+}
+
+
+#: Bytes of UTF-8 of 500 characters.
+_MOST_REASON_BYTES = 2000
+
+
+class Reason(BaseModel):
+    """The reason of an operator's action. Characters that cannot be printed become spaces."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "it was a test"}]})
+
+    reason: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=500),
+        AfterValidator(lambda text: bounded(text, _MOST_REASON_BYTES)),
+    ]
