@@ -1,6 +1,4 @@
-"""The functions of HTTP routes, queues and runs, as the Functions host knows them; handlers are arguments.
-
-`timers.py` has the functions of timers.
+"""The functions as the Functions host knows them: routes, queues, runs and timers. Handlers are arguments.
 
 Only decorators of azure-functions are used: they find the Durable Functions package that is installed. In
 this version, a decorator of Durable Functions must be the innermost one.
@@ -8,9 +6,13 @@ this version, a decorator of Durable Functions must be the innermost one.
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, List  # noqa: UP035 - the worker recognises a batch by `List`
 
@@ -18,8 +20,8 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.agents.queue_agent import QueueAgent
-from functions.messaging.agent_messages import requests_queue
 from functions.messaging.message_format import QueueMessage
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE, requests_queue
 from functions.messaging.received_messages import NotHandledError, handle
 from functions.messaging.scheduler_messages import RunRequest
 from functions.scheduler.run import RUN_AGENTS_ACTIVITY, scheduler
@@ -29,16 +31,22 @@ from functions.web.blueprint import HttpRoute, http_handler
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-SCHEDULER = "scheduler"
-BUS_CONNECTION, HUB_CONNECTION = "ServiceBusConnection", "EventHubConnection"
+_log = logging.getLogger(__name__)
 
+_SCHEDULER = "scheduler"
+_BUS_CONNECTION, _HUB_CONNECTION = "ServiceBusConnection", "EventHubConnection"
+#: States of Durable instances that can be purged.
+_ENDED = [
+    df.OrchestrationRuntimeStatus.Completed,
+    df.OrchestrationRuntimeStatus.Failed,
+    df.OrchestrationRuntimeStatus.Terminated,
+]
+#: A time before the creation of any instance.
+_FIRST_TIME = datetime(2020, 1, 1, tzinfo=UTC)
+#: Age at which a Durable instance is purged, and seconds of one purge. A run that ended needs no instance.
+_INSTANCES_KEPT_FOR, _PURGE_SECONDS = timedelta(days=1), 240
 
 _client = ContextVar[df.DurableOrchestrationClient | None]("durable_client", default=None)
-
-#: Handles a message. After an error the host delivers the message again.
-type ReceiveMessage = Callable[[QueueMessage], Awaitable[None]]
-type ReceiveMessages = Callable[[Sequence[QueueMessage]], Awaitable[None]]
-type ReceiveEvents = Callable[[Sequence[HubEvent]], Awaitable[None]]
 
 
 @contextmanager
@@ -60,7 +68,7 @@ async def start_run(request: RunRequest) -> bool:
     if client is None:
         return False
     try:
-        await client.start_new(SCHEDULER, request.id, request.id)
+        await client.start_new(_SCHEDULER, request.id, request.id)
     except Exception as error:  # the client raises nothing narrower
         if "already exists" not in str(error):
             raise NotHandledError(f"run {request.id} is not started: {type(error).__name__}") from error
@@ -77,35 +85,33 @@ def _message_of(message: func.ServiceBusMessage) -> QueueMessage:
     )
 
 
-def scheduler_functions(run_agents: Callable[[str], Awaitable[str]]) -> func.Blueprint:
-    """Register the orchestrator of a run, and the activity that calls Agents."""
-    blueprint = func.Blueprint()
+def add_scheduler(app: func.FunctionApp, run_agents: Callable[[str], Awaitable[str]]) -> None:
+    """Add the orchestrator of a run, and the activity that calls Agents."""
 
-    @blueprint.function_name(SCHEDULER)
-    @blueprint.orchestration_trigger(context_name="context")
+    @app.function_name(_SCHEDULER)
+    @app.orchestration_trigger(context_name="context")
     def orchestrate(context: df.DurableOrchestrationContext) -> Generator[Any, str]:
         return scheduler(context)
 
-    @blueprint.function_name(RUN_AGENTS_ACTIVITY)
-    @blueprint.activity_trigger(input_name="run")
+    @app.function_name(RUN_AGENTS_ACTIVITY)
+    @app.activity_trigger(input_name="run")
     async def activity(run: str) -> str:
         return await run_agents(run)
 
-    return blueprint
 
+def add_submission(
+    app: func.FunctionApp, receive: Callable[[Sequence[QueueMessage]], Awaitable[None]]
+) -> None:
+    """Add the function of submitted orders, which receives many messages at once."""
 
-def submission_function(queue: str, receive: ReceiveMessages) -> func.Blueprint:
-    """Register the function of submitted orders, which receives many messages at once."""
-    blueprint = func.Blueprint()
-
-    @blueprint.function_name("submission")
-    @blueprint.service_bus_queue_trigger(
+    @app.function_name("submission")
+    @app.service_bus_queue_trigger(
         arg_name="messages",
-        queue_name=queue,
-        connection=BUS_CONNECTION,
+        queue_name=SUBMISSIONS_QUEUE,
+        connection=_BUS_CONNECTION,
         cardinality=func.Cardinality.MANY,
     )
-    @blueprint.durable_client_input(client_name="client")
+    @app.durable_client_input(client_name="client")
     async def submission(
         messages: List[func.ServiceBusMessage],  # noqa: UP006 - as above
         client: df.DurableOrchestrationClient,
@@ -113,29 +119,31 @@ def submission_function(queue: str, receive: ReceiveMessages) -> func.Blueprint:
         with durable_client(client):
             await receive([_message_of(message) for message in messages])
 
-    return blueprint
 
+def add_hub(
+    app: func.FunctionApp,
+    hub: str,
+    consumer_group: str,
+    receive: Callable[[Sequence[HubEvent]], Awaitable[None]],
+) -> None:
+    """Add the function of an event hub. Endless retries keep the checkpoint before a failed batch."""
 
-def hub_function(hub: str, consumer_group: str, receive: ReceiveEvents) -> func.Blueprint:
-    """Register the function of an event hub. Endless retries keep the checkpoint before a failed batch."""
-    blueprint = func.Blueprint()
-
-    @blueprint.function_name("ingestion")
-    @blueprint.event_hub_message_trigger(
+    @app.function_name("ingestion")
+    @app.event_hub_message_trigger(
         arg_name="events",
         event_hub_name=hub,
-        connection=HUB_CONNECTION,
+        connection=_HUB_CONNECTION,
         consumer_group=consumer_group,
         cardinality=func.Cardinality.MANY,
         data_type=func.DataType.BINARY,
     )
-    @blueprint.retry(
+    @app.retry(
         strategy="exponential_backoff",
         max_retry_count="-1",
         minimum_interval="00:00:01",
         maximum_interval="00:01:00",
     )
-    @blueprint.durable_client_input(client_name="client")
+    @app.durable_client_input(client_name="client")
     async def ingestion(
         events: List[func.EventHubEvent],  # noqa: UP006 - as above
         client: df.DurableOrchestrationClient,
@@ -144,22 +152,20 @@ def hub_function(hub: str, consumer_group: str, receive: ReceiveEvents) -> func.
             with durable_client(client):
                 await receive(events_of(events))
 
-    return blueprint
 
-
-def queue_function(
+def add_queue(
+    app: func.FunctionApp,
     name: str,
     queue: str,
-    receive: ReceiveMessage,
+    receive: Callable[[QueueMessage], Awaitable[None]],
     *,
     starts_runs: bool = False,
     seconds: float | None = None,
-) -> func.Blueprint:
-    """Register a function that retries a message of a queue for `seconds`, by default within its lock.
+) -> None:
+    """Add a function that retries a message of a queue for `seconds`, by default within its lock.
 
-    With `starts_runs`, it has the Durable client.
+    With `starts_runs`, it has the Durable client. After an error the host delivers the message again.
     """
-    blueprint = func.Blueprint()
 
     async def receive_message(message: func.ServiceBusMessage) -> None:
         received = _message_of(message)
@@ -173,32 +179,58 @@ def queue_function(
 
     function: Any = receive_message
     if starts_runs:
-        function = blueprint.durable_client_input(client_name="client")(receive_and_start)
-    trigger = blueprint.service_bus_queue_trigger("message", BUS_CONNECTION, queue)
-    blueprint.function_name(name)(trigger(function))
-    return blueprint
+        function = app.durable_client_input(client_name="client")(receive_and_start)
+    app.function_name(name)(app.service_bus_queue_trigger("message", _BUS_CONNECTION, queue)(function))
 
 
-def agent_function(agent: QueueAgent) -> func.Blueprint:
-    """Register the function of an Agent's queue. Its message stays locked as long as the function runs."""
+def add_agent(app: func.FunctionApp, agent: QueueAgent) -> None:
+    """Add the function of an Agent's queue. Its message stays locked as long as the function runs."""
 
     async def receive(message: QueueMessage) -> None:
         await agent.take(message.message_id, message.body)
 
     name = f"agent_{agent.name.replace('-', '_')}"
-    return queue_function(name, requests_queue(agent.name), receive, seconds=agent.function_seconds)
+    add_queue(app, name, requests_queue(agent.name), receive, seconds=agent.function_seconds)
 
 
-def http_functions(make: Callable[[], ASGIApp], *routes: HttpRoute) -> func.Blueprint:
-    """Register a function for each route; one application, made at its first request, answers all."""
-    blueprint = func.Blueprint()
+def add_routes(app: func.FunctionApp, make: Callable[[], ASGIApp], *routes: HttpRoute) -> None:
+    """Add a function for each route; one application, made at its first request, answers all."""
     answer = http_handler(make)
     for each in routes:
         level = func.AuthLevel.ANONYMOUS if each.is_open else func.AuthLevel.FUNCTION
 
-        @blueprint.function_name(each.function)
-        @blueprint.route(route=each.route, methods=each.methods, auth_level=level)
+        @app.function_name(each.function)
+        @app.route(route=each.route, methods=each.methods, auth_level=level)
         async def handle(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
             return await answer(req, context)
 
-    return blueprint
+
+def add_timer(app: func.FunctionApp, name: str, schedule: str, run: Callable[[], Awaitable[None]]) -> None:
+    """Add a function that runs at the times of a schedule (NCRONTAB, UTC)."""
+
+    @app.function_name(name)
+    @app.timer_trigger(arg_name="timer", schedule=schedule)
+    async def on_time(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host's signature
+        await run()
+
+
+def add_purge(
+    app: func.FunctionApp, schedule: str, retention: timedelta, now: Callable[[], datetime]
+) -> None:
+    """Add the timer that purges the Durable instances of old runs.
+
+    It raises nothing, as the next purge continues.
+    """
+
+    @app.function_name("purge")
+    @app.timer_trigger(arg_name="timer", schedule=schedule)
+    @app.durable_client_input(client_name="client")
+    async def run(timer: func.TimerRequest, client: df.DurableOrchestrationClient) -> None:  # noqa: ARG001 - the host's signature
+        before = now() - min(retention, _INSTANCES_KEPT_FOR)
+        try:
+            async with asyncio.timeout(_PURGE_SECONDS):
+                result = await client.purge_instance_history_by(_FIRST_TIME, before, _ENDED)
+        except Exception as error:  # noqa: BLE001 - the client raises nothing narrower
+            _log.warning("Durable instances are not purged: %s", type(error).__name__)
+            return
+        _log.info("purge %s", json.dumps({"instances": int(result.instances_deleted)}))

@@ -1,4 +1,4 @@
-"""What the machine gives: the time, ids that nobody else has, and when garbage is collected."""
+"""The clock, random ids, and the settings of the garbage collector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def utc_now() -> datetime:
 
 
 def new_id() -> str:
-    """Make an id that nobody else has: 32 hexadecimal digits."""
+    """Return a random id: 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 

@@ -1,6 +1,6 @@
-"""What an application is for: one with all roles is the whole, or each role is an application of its own.
+"""The roles of applications: one application has all roles, or each role is an application of its own.
 
-This table says what a role may have. The composition root keeps to it, and the templates grant no more.
+The composition root gives a role only the functions, tables and queues of this table. So do the templates.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
-from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, SUBMISSIONS_QUEUE
-from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
+from functions.messaging.queue_names import (
+    AGENT_REPLIES_QUEUE,
+    OPERATOR_ALERTS_QUEUE,
+    SCHEDULER_REQUESTS_QUEUE,
+    SUBMISSIONS_QUEUE,
+)
 
 
 class AppRole(StrEnum):
-    """What an application is for."""
+    """A role of an application."""
 
     #: Takes orders, and answers their callers.
     FRONT = "front"
@@ -23,12 +26,12 @@ class AppRole(StrEnum):
     SCHEDULER = "scheduler"
     #: Serves the Agents behind queues. It knows no task but what a request says.
     AGENTS = "agents"
-    #: Finds what is late, tells operators, and does what they ask for.
+    #: Recovers overdue tasks, alerts operators, and carries out their actions.
     SUPERVISOR = "supervisor"
 
 
 class QueueKind(StrEnum):
-    """What a queue is for."""
+    """The purpose of a queue."""
 
     SUBMISSIONS = SUBMISSIONS_QUEUE
     SCHEDULER_REQUESTS = SCHEDULER_REQUESTS_QUEUE
@@ -50,11 +53,11 @@ class Reach:
     reads_hub: bool = False
 
     def sends_to(self, queue: str) -> bool:
-        """Tell whether messages may be put on a queue."""
+        """Return whether messages may be sent to a queue."""
         return kind_of(queue) in self.sends
 
     def receives_from(self, queue: str) -> bool:
-        """Tell whether messages may be taken off a queue, or looked at."""
+        """Return whether messages of a queue may be received or peeked."""
         return kind_of(queue) in self.receives
 
 
@@ -68,7 +71,7 @@ REACHES: Mapping[AppRole, Reach] = {
         functions=frozenset({"health", "api", "docs", "openapi", "services"}),
         tables=frozenset({"Tasks"}),
         receives=frozenset(),
-        # What a caller cancels may end at once: that is told then, and counted.
+        # A cancelled task may end at once, which is announced and counted.
         sends=_EVERY_QUEUE - {QueueKind.AGENT_REQUESTS, QueueKind.AGENT_REPLIES},
     ),
     AppRole.SCHEDULER: Reach(
@@ -104,7 +107,7 @@ REACHES: Mapping[AppRole, Reach] = {
 
 
 def reach_of(roles: Collection[AppRole]) -> Reach:
-    """Give what several roles have together."""
+    """Return the union of several roles."""
     all_of = [REACHES[role] for role in roles]
     return Reach(
         functions=frozenset().union(*(each.functions for each in all_of)),
@@ -117,7 +120,7 @@ def reach_of(roles: Collection[AppRole]) -> Reach:
 
 
 def kind_of(queue: str) -> QueueKind:
-    """Tell what a queue is for, by its name."""
+    """Return the purpose of a queue by its name."""
     if queue.startswith("agent-") and queue.endswith("-requests"):
         return QueueKind.AGENT_REQUESTS
     return QueueKind(queue) if queue in set(QueueKind) else QueueKind.NOTICES

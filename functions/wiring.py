@@ -23,28 +23,27 @@ from functions.agents.queue_agent import QueueAgent
 from functions.connections import connection_string_of
 from functions.core.record import RuleSettings, queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.host_handlers import QueueHandlers
 from functions.machine import new_id, utc_now
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
 from functions.messaging.announcer import Announcer
 from functions.messaging.bus_clients import connect_bus
-from functions.messaging.intake_measurement import read_intake
-from functions.messaging.message_format import QueueMessage
-from functions.messaging.queue_depths import PeekedQueues
+from functions.messaging.intake_measurement import measure_intake, read_intake
+from functions.messaging.queue_depths import PeekedQueues, log_queue_ages
 from functions.messaging.queue_names import (
+    AGENT_REPLIES_QUEUE,
     OPERATOR_ALERTS_QUEUE,
     QUEUES,
+    SCHEDULER_REQUESTS_QUEUE,
     SUBMISSIONS_QUEUE,
     dead_letter_queue,
 )
 from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
-from functions.messaging.request_ledger import RequestLedger
-from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
+from functions.messaging.request_ledger import REQUEST_PARTITIONS, RequestLedger
 from functions.messaging.senders import MessageSender
 from functions.operators.alerts import Alerts, Webhook
-from functions.operators.minute_rows import write_minute
+from functions.operators.minute_rows import MINUTES_PARTITION, write_minute
 from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
+from functions.scheduler.queue_handlers import QueueHandlers
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
 from functions.service_credentials import ManagedIdentity
@@ -54,28 +53,20 @@ from functions.storage.azure_table import AzureTable
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission
 from functions.submission.event_batches import EventBatches
-from functions.supervisor.sweep_progress import SUPERVISOR
-from functions.supervisor.table_sweep import TableSweep
-from functions.supervisor.task_sweep import TaskSweep
-from functions.table_clients import TableAccount
-from functions.table_setup import TASKS_TABLE, prepare_tables
-from functions.telemetry.export import export_telemetry
-from functions.telemetry.task_counts import MinuteCounter, TaskCounts
-from functions.timers import (
+from functions.supervisor.old_rows import (
     DeleteBefore,
-    delete_minutes_before,
     delete_old_rows,
-    delete_requests_before,
-    log_queue_ages,
-    measure_intake,
-    purge_function,
-    report_sweep,
-    sweep_once,
-    timer_function,
+    delete_timed_rows,
 )
+from functions.supervisor.sweep_progress import SUPERVISOR, report_sweep
+from functions.supervisor.table_sweep import TableSweep
+from functions.supervisor.task_sweep import TaskSweep, sweep_once
+from functions.table_accounts import TASKS_TABLE, TableAccount, prepare_tables
+from functions.telemetry.export import export_telemetry
+from functions.telemetry.task_counts import TaskCounts
 from functions.web.blueprint import HttpRoute
 from functions.web.destinations import http_session, once_session
-from functions.workflows.registration import Registration, agent_classes, sample_services
+from functions.workflows.registry import Registration, agent_classes, sample_services
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -178,18 +169,22 @@ class Wiring:
             with self._account.service() as service:
                 prepare_tables(service, names, setting="StateStore", shards=settings.state_shards)
 
-    def blueprints(self) -> list[func.Blueprint]:
-        """Return every function of the application's roles."""
-        made = {
-            AppRole.FRONT: self._front,
-            AppRole.SCHEDULER: self._scheduler,
-            AppRole.AGENTS: self._queue_agents,
-            AppRole.SUPERVISOR: self._supervisor,
-        }
-        blueprints = [each for role in AppRole if role in self._roles for each in made[role]()]
-        if self._roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
-            blueprints += self._pages()
-        return blueprints
+    def function_app(self) -> func.FunctionApp:
+        """Return the application with every function of its roles."""
+        app, roles = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION), self._roles
+        if AppRole.FRONT in roles:
+            self._add_front(app)
+        if AppRole.SCHEDULER in roles:
+            self._add_scheduler(app)
+        if AppRole.AGENTS in roles:
+            self._add_queue_agents(app)
+        if AppRole.SUPERVISOR in roles:
+            self._add_supervisor(app)
+        if roles & {AppRole.FRONT, AppRole.SUPERVISOR}:
+            # The page is open, because a browser sends no key for scripts; it sends the key for the document.
+            page = HttpRoute("docs", "docs/{name?}", is_open=True)
+            host.add_routes(app, self._make_pages, page, HttpRoute("openapi", "openapi.json"))
+        return app
 
     @cached_property
     def _rules(self) -> RuleSettings:
@@ -198,7 +193,7 @@ class Wiring:
     @cached_property
     def _announcer(self) -> Announcer:
         write = partial(write_minute, self._account.table(TASKS_TABLE))
-        counts = TaskCounts(MinuteCounter(write, now=utc_now, new_id=new_id))
+        counts = TaskCounts(write, now=utc_now, new_id=new_id)
         return Announcer(send=self._sender.send, start_run=host.start_run, counts=counts)
 
     @cached_property
@@ -223,19 +218,6 @@ class Wiring:
         )
 
     @cached_property
-    def _receivers(self) -> Receivers:
-        return Receivers(
-            storage=self._storage,
-            registry=self._registry,
-            announcer=self._announcer,
-            gates=self._gates,
-            settings=self._rules,
-            now=utc_now,
-            start_run=host.start_run,
-            finders=self._finders,
-        )
-
-    @cached_property
     def _rejected(self) -> RejectedMessages:
         return RejectedMessages(self._account.table(REJECTED_TABLE), utc_now)
 
@@ -252,16 +234,15 @@ class Wiring:
             post = Webhook(address, settings.alert_format, session=http_session).post
         return Alerts(post, table, settings.alerts_per_minute, utc_now)
 
-    def _front(self) -> list[func.Blueprint]:
+    def _add_front(self, app: func.FunctionApp) -> None:
         _ = self._storage  # its settings are checked at the start
         health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", _METHODS)
-        functions = [host.http_functions(self._callers, health, api)]
+        host.add_routes(app, self._callers, health, api)
         if self._services:
             route = HttpRoute("services", "services/{*route}", ("GET", "PUT", "DELETE"))
-            functions.append(host.http_functions(self._make_services, route))
-        return functions
+            host.add_routes(app, self._make_services, route)
 
-    def _scheduler(self) -> list[func.Blueprint]:
+    def _add_scheduler(self, app: func.FunctionApp) -> None:
         settings = self._settings
         runs = Runs(
             storage=self._storage,
@@ -274,6 +255,8 @@ class Wiring:
             run_seconds=settings.run_seconds,
             steps_at_once=settings.steps_at_once,
         )
+        host.add_scheduler(app, runs.run_agents)
+        host.add_purge(app, _PURGE_SCHEDULE, settings.retention, utc_now)
         admission = Admission(
             storage=self._storage,
             registry=self._registry,
@@ -287,38 +270,35 @@ class Wiring:
             retention=settings.retention,
             finders=self._finders,
         )
-        hub: list[func.Blueprint] = []
-        if settings.event_hubs_connection is not None:
-            batch = EventBatches(settings.event_hub_name, admission, self._lost.lose)
-            group = settings.event_hub_consumer_group
-            hub = [host.hub_function(settings.event_hub_name, group, batch.take)]
         batches = QueueBatches(SUBMISSIONS_QUEUE, self._sender.put, self._lost.lose, utc_now)
-        alert = self._alerts.alert_rejected
-        handlers = QueueHandlers(self._receivers, self._rejected, alert=alert, now=utc_now)
-        queues = {
-            SCHEDULER_REQUESTS_QUEUE: handlers.scheduler_request,
-            AGENT_REPLIES_QUEUE: handlers.agent_reply,
-        }
-        return [
-            host.scheduler_functions(runs.run_agents),
-            host.submission_function(SUBMISSIONS_QUEUE, partial(batches.handle, work=admission.take)),
-            *(
-                host.queue_function(queue.replace("-", "_"), queue, receive, starts_runs=True)
-                for queue, receive in queues.items()
-            ),
-            purge_function(_PURGE_SCHEDULE, settings.retention, utc_now),
-            *hub,
-        ]
+        host.add_submission(app, partial(batches.handle, work=admission.take))
+        if settings.event_hubs_connection is not None:
+            hub = settings.event_hub_name
+            events = EventBatches(hub, admission, self._lost.lose)
+            host.add_hub(app, hub, settings.event_hub_consumer_group, events.take)
+        receivers = Receivers(
+            storage=self._storage,
+            registry=self._registry,
+            announcer=self._announcer,
+            gates=self._gates,
+            settings=self._rules,
+            now=utc_now,
+            start_run=host.start_run,
+            finders=self._finders,
+        )
+        handlers = QueueHandlers(receivers, self._rejected, alert=self._alerts.alert_rejected, now=utc_now)
+        for queue, receive in (
+            (SCHEDULER_REQUESTS_QUEUE, handlers.scheduler_request),
+            (AGENT_REPLIES_QUEUE, handlers.agent_reply),
+        ):
+            host.add_queue(app, queue.replace("-", "_"), queue, receive, starts_runs=True)
 
-    def _queue_agents(self) -> list[func.Blueprint]:
-        sender = self._make_sender(REACHES[AppRole.AGENTS])
-        ledger = RequestLedger(self._requests, utc_now)
-        limits = CallLimits(self._calls_at_once, utc_now)
-        if TASKS_TABLE in self._reach.tables:
-            limits = self._gates
-        served = sorted(self._agents.keys() & self._registry.queue_agents)
-        agents = [
-            QueueAgent(
+    def _add_queue_agents(self, app: func.FunctionApp) -> None:
+        sender, ledger = self._make_sender(REACHES[AppRole.AGENTS]), RequestLedger(self._requests, utc_now)
+        reads_gates = TASKS_TABLE in self._reach.tables
+        limits = self._gates if reads_gates else CallLimits(self._calls_at_once, utc_now)
+        for name in sorted(self._agents.keys() & self._registry.queue_agents):
+            agent = QueueAgent(
                 name=name,
                 agent=self._agents[name],
                 ledger=ledger,
@@ -328,74 +308,51 @@ class Wiring:
                 function_seconds=self._settings.run_seconds,
                 limits=limits,
             )
-            for name in served
-        ]
-        return [host.agent_function(agent) for agent in agents]
+            host.add_agent(app, agent)
 
     @cached_property
     def _requests(self) -> AzureTable:
         return self._agent_account.table("AgentRequests")
 
-    def _supervisor(self) -> list[func.Blueprint]:
-        settings = self._settings
+    def _add_supervisor(self, app: func.FunctionApp) -> None:
+        settings, storage, timer = self._settings, self._storage, partial(host.add_timer, app)
         sweep = TaskSweep(
-            self._storage, gates=self._gates, registry=self._registry, send=self._sender.send, now=utc_now
+            storage, gates=self._gates, registry=self._registry, send=self._sender.send, now=utc_now
         )
         full_sweep = TableSweep(
-            self._storage,
+            storage,
             retention=settings.retention,
             reserved_for=timedelta(hours=settings.reservation_hours),
             now=utc_now,
         )
-        intake = (self._storage.table, settings.intake_bounds, utc_now)
+        intake = (storage.table, settings.intake_bounds, utc_now)
         sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
-        full_run = partial(report_sweep, "full sweep", full_sweep.run)
-        retention = settings.retention
+        timer("supervisor", settings.supervisor_schedule, sweep_run)
+        timer("full_sweep", _FULL_SWEEP_SCHEDULE, partial(report_sweep, "full sweep", full_sweep.run))
+        timer("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake))
+        timer("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now))
+        timer("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary)
+        minutes = partial(delete_timed_rows, storage.table, (MINUTES_PARTITION,), "")
+        requests = partial(delete_timed_rows, self._requests, REQUEST_PARTITIONS, "!")
         old_rows: dict[str, tuple[timedelta, DeleteBefore]] = {
-            "rejected": (retention, self._rejected.delete_before),
-            "minutes": (_MINUTES_KEPT, partial(delete_minutes_before, self._storage.table)),
-            "requests": (max(retention, timedelta(days=1)), partial(delete_requests_before, self._requests)),
+            "rejected": (settings.retention, self._rejected.delete_before),
+            "minutes": (_MINUTES_KEPT, minutes),
+            "requests": (max(settings.retention, timedelta(days=1)), requests),
         }
-        dead_letters = [
-            host.queue_function(
-                f"dead_letter_{queue.replace('-', '_')}",
-                dead_letter_queue(queue),
-                partial(self._lost.take, queue),
-            )
-            for queue in QUEUES
-        ]
-        return [
-            *self._operator_functions(),
-            timer_function("supervisor", settings.supervisor_schedule, sweep_run),
-            timer_function("full_sweep", _FULL_SWEEP_SCHEDULE, full_run),
-            timer_function("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake)),
-            timer_function("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now)),
-            timer_function("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary),
-            timer_function("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now)),
-            host.queue_function("operator_alert", OPERATOR_ALERTS_QUEUE, self._take_alert),
-            *dead_letters,
-        ]
-
-    async def _take_alert(self, message: QueueMessage) -> None:
-        await self._alerts.take(message.body)
+        timer("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now))
+        take_alert = self._alerts.take
+        host.add_queue(app, "operator_alert", OPERATOR_ALERTS_QUEUE, lambda each: take_alert(each.body))
+        for queue in QUEUES:
+            name = f"dead_letter_{queue.replace('-', '_')}"
+            host.add_queue(app, name, dead_letter_queue(queue), partial(self._lost.take, queue))
+        page = HttpRoute("console_page", "ops", is_open=True)
+        files = HttpRoute("console_files", "ops/console/{name}", is_open=True)
+        host.add_routes(app, console_application, page, files)
+        host.add_routes(app, self._operators, HttpRoute("operations", "ops/{*route}", ("GET", "POST")))
 
     @cached_property
     def _peeked(self) -> PeekedQueues:
         return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
-
-    def _operator_functions(self) -> list[func.Blueprint]:
-        page = HttpRoute("console_page", "ops", is_open=True)
-        files = HttpRoute("console_files", "ops/console/{name}", is_open=True)
-        operations = HttpRoute("operations", "ops/{*route}", ("GET", "POST"))
-        return [
-            host.http_functions(console_application, page, files),
-            host.http_functions(self._operators, operations),
-        ]
-
-    def _pages(self) -> list[func.Blueprint]:
-        # The page is open, because a browser sends no key for scripts; it sends the key for the document.
-        page = HttpRoute("docs", "docs/{name?}", is_open=True)
-        return [host.http_functions(self._make_pages, page, HttpRoute("openapi", "openapi.json"))]
 
     def _make_callers(self) -> FastAPI:
         from functions.api.callers_application import IntakeLimit, callers_application

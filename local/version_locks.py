@@ -14,7 +14,7 @@ from typing import Any
 from functions.core.definition_checks import spec_facts
 from functions.core.workflow_definition import Workflow
 from functions.workflows import registry
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 
 FOLDERS = Path(registry.__file__).parent
 

@@ -17,8 +17,7 @@ from functions.connections import Environment, SettingsError
 from functions.core.record import StepSpec, StepType
 from functions.core.step_definition import Retry
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.messaging.agent_messages import requests_queue
-from functions.messaging.queue_names import QUEUES, QueueTimes
+from functions.messaging.queue_names import QUEUES, QueueTimes, requests_queue
 from functions.service_credentials import BearerToken, Credential, HeaderKey, TokenIssuer
 from functions.settings import Destination, faults_of
 

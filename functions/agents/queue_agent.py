@@ -29,9 +29,9 @@ from functions.messaging.agent_messages import (
     ReplyOutcome,
     RequestKind,
     reply_to,
-    requests_queue,
 )
 from functions.messaging.message_format import MessageError, read_message
+from functions.messaging.queue_names import requests_queue
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError

@@ -19,10 +19,8 @@ from functions.core.record import Direction
 from functions.core.task_events import OutcomeKind, StepEnded
 from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, UtcTime
 
-AGENT_REPLIES_QUEUE = "agent-replies"
 #: Characters of a reason for operators.
 MOST_REASON_CHARACTERS = 1_000
-
 
 Reason = Annotated[str, Field(max_length=MOST_REASON_CHARACTERS)]
 
@@ -183,7 +181,13 @@ class AgentReply(_AgentMessage):
     @property
     def event(self) -> StepEnded:
         """Return the outcome as an event of the task. Without a result, it is an empty object."""
-        kind, result, error = self._kind(), None, bounded(self.no_result or self.error) or None
+        result, error = None, bounded(self.no_result or self.error) or None
+        if self.no_result and self.direction is Direction.DO:
+            kind = OutcomeKind.DONE_WITHOUT_RESULT
+        elif self.outcome is ReplyOutcome.NOT_DONE:
+            kind = outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)
+        else:
+            kind = OUTCOME_KINDS[self.outcome]
         is_look_up = self.kind is RequestKind.FIND
         if is_look_up and self.outcome is not ReplyOutcome.DONE:
             error = f"find: {self.outcome} {self.error}".rstrip()
@@ -199,18 +203,6 @@ class AgentReply(_AgentMessage):
             error=error,
             is_look_up=is_look_up,
         )
-
-    def _kind(self) -> OutcomeKind:
-        if self.no_result and self.direction is Direction.DO:
-            return OutcomeKind.DONE_WITHOUT_RESULT
-        if self.outcome is ReplyOutcome.NOT_DONE:
-            return outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)
-        return OUTCOME_KINDS[self.outcome]
-
-
-def requests_queue(agent: str) -> str:
-    """Return the name of the queue of an Agent's requests."""
-    return f"agent-{agent}-requests"
 
 
 #: The fields that a reply echoes.

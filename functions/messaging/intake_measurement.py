@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pydantic import AwareDatetime, TypeAdapter
 
-from functions.messaging.queue_depths import Backlog
+from functions.messaging.queue_depths import Backlog, PeekedQueues
+from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.storage.record_rows import decoded, joined, split
-from functions.storage.table_contract import RowChange, Table, write
+from functions.storage.table_contract import RowChange, StorageError, Table, write
+
+_log = logging.getLogger(__name__)
 
 _PARTITION, _KEY = "intake", "latest"
 #: The age from which a measurement has no effect: the Supervisor may have stopped.
@@ -62,3 +68,21 @@ async def read_intake(table: Table) -> IntakeMeasurement | None:
     if row is None:
         return None
     return decoded(_PARTITION, lambda: _MEASUREMENT.validate_json(joined(row, "Measurement") or ""))
+
+
+async def measure_intake(
+    queues: PeekedQueues, table: Table, bounds: IntakeBounds, now: Callable[[], datetime]
+) -> None:
+    """Record the backlog of submissions. It raises nothing: an old measurement has no effect before long."""
+    backlog = await queues.backlog(SUBMISSIONS_QUEUE)
+    if backlog is None:
+        return
+    try:
+        await record_intake(table, backlog, now())
+    except StorageError as error:
+        _log.warning("the backlog of submissions is not recorded: %s", error)
+    retry_after = IntakeMeasurement(now(), backlog).retry_after(bounds, now())
+    if retry_after:
+        oldest = 0 if backlog.oldest_at is None else round((now() - backlog.oldest_at).total_seconds())
+        facts = {"oldest_seconds": oldest, "messages": backlog.messages, "bytes": backlog.size}
+        _log.warning("orders are refused for now %s", json.dumps(facts | {"retry_after": retry_after}))

@@ -7,10 +7,12 @@ Times are UTC.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import AzureError
@@ -192,3 +194,14 @@ def _number(message: ServiceBusReceivedMessage) -> int:
 def _size(message: ServiceBusReceivedMessage) -> int:
     body = message.body
     return _HEADER_BYTES + (len(body) if isinstance(body, bytes) else sum(map(len, body)))
+
+
+async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> None:
+    """Log the age of the oldest message of each queue for an alert rule. Service Bus counts only."""
+    for depth in await queues.depths():
+        if depth.waiting is not None and depth.waiting.oldest_at is not None:
+            age = (now() - depth.waiting.oldest_at).total_seconds()
+            # The clock of the service may be ahead.
+            _log.info(
+                "messages wait %s", json.dumps({"queue": depth.queue, "oldest_seconds": max(0, round(age))})
+            )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
-from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
-
 SUBMISSIONS_QUEUE = "submissions"
+SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"
+AGENT_REPLIES_QUEUE = "agent-replies"
 OPERATOR_ALERTS_QUEUE = "operator-alerts"
 
 _DAY_SECONDS = 86_400.0
@@ -25,6 +24,11 @@ class QueueTimes:
 
     lock: float
     time_to_live: float
+
+
+def requests_queue(agent: str) -> str:
+    """Return the name of the queue of an Agent's requests."""
+    return f"agent-{agent}-requests"
 
 
 #: Every queue.

@@ -325,7 +325,7 @@ def _readable(rows: Iterable[Row]) -> Iterator[RejectedMessage]:
 def named_task(body: bytes) -> tuple[str | None, str | None]:
     """Return the ids of the task and of the step that a message names. The body may be anything."""
     try:
-        content = json.loads(body)
+        content = json.loads(body, parse_int=float)  # an integer may have more digits than Python converts
     except (ValueError, RecursionError):
         return None, None
     content = content if isinstance(content, dict) else {}

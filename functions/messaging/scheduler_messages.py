@@ -11,8 +11,6 @@ from datetime import datetime
 
 from functions.core.record import Message, scheduler_id
 
-SCHEDULER_REQUESTS_QUEUE = "scheduler-requests"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:

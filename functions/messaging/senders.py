@@ -19,12 +19,7 @@ from azure.core.exceptions import AzureError
 from opentelemetry.context import Context as TraceContext
 from opentelemetry.trace import SpanKind
 
-from functions.messaging.agent_messages import (
-    AGENT_REPLIES_QUEUE,
-    AgentReply,
-    AgentRequest,
-    requests_queue,
-)
+from functions.messaging.agent_messages import AgentReply, AgentRequest
 from functions.messaging.message_format import (
     PropertyValue,
     QueueMessage,
@@ -32,7 +27,7 @@ from functions.messaging.message_format import (
     order_messages,
     short_id,
 )
-from functions.messaging.queue_names import SUBMISSIONS_QUEUE
+from functions.messaging.queue_names import AGENT_REPLIES_QUEUE, SUBMISSIONS_QUEUE, requests_queue
 from functions.messaging.scheduler_messages import SchedulerMessage
 from functions.messaging.task_messages import addressed
 from functions.telemetry.fields import Field

@@ -24,14 +24,8 @@ from functions.messaging.message_format import (
     read_message,
     short_id,
 )
-from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE
-from functions.messaging.scheduler_messages import (
-    SCHEDULER_REQUESTS_QUEUE,
-    ReleaseRequest,
-    RunRequest,
-    SchedulerMessage,
-    WakeRequest,
-)
+from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, SCHEDULER_REQUESTS_QUEUE
+from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 
 
 class AnnouncementMessage(MessageModel):

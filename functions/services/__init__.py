@@ -1,1 +1,1 @@
-"""What the workflows' sample services share; sample services are not for production."""
+"""The sample services of the workflows. They are not for production."""

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from functions.core.json_values import MOST_TEXT_BYTES
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
-from functions.services.resources import Resources
+from functions.services.resources import Resources, add_booking_routes
 from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
 from functions.web.access import install_problems
 from functions.web.application import bare_application
@@ -52,7 +52,7 @@ def services_application(
     app.include_router(_fault_routes(names, faults))
     for service in services:
         router = APIRouter(prefix=f"{SERVICES_PATH}/{service.name}", route_class=ReadRoute)
-        service.add_routes(router, Resources(table(service.table), now))
+        add_booking_routes(router, Resources(table(service.table), now), service)
         app.include_router(router)
     return app
 

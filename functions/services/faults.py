@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any, Self, assert_never
+from typing import Annotated, Any, Self
 
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceNotFoundError
@@ -46,6 +46,16 @@ class CallFault(StrEnum):
     REFUSE_UNDO = "refuse-undo"
 
 
+#: The answer to a call that goes wrong; a slow one has its own.
+_STATUSES = {
+    CallFault.FAIL: HTTPStatus.SERVICE_UNAVAILABLE,
+    CallFault.HANG: HTTPStatus.GATEWAY_TIMEOUT,
+    CallFault.LOSE_ANSWER: HTTPStatus.GATEWAY_TIMEOUT,
+    CallFault.REFUSE: HTTPStatus.UNPROCESSABLE_ENTITY,
+    CallFault.REFUSE_UNDO: HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+
+
 class Fault(BaseModel):
     """One fault switch: what goes wrong, for how many calls (null: for all), after a delay in seconds."""
 
@@ -62,7 +72,7 @@ class Fault(BaseModel):
         return self
 
     def concerns(self, method: str) -> bool:
-        """Tell whether the fault applies to a call with this HTTP method."""
+        """Return whether the fault applies to a call with this HTTP method."""
         if self.kind is CallFault.REFUSE:
             return method != "DELETE"
         return self.kind is not CallFault.REFUSE_UNDO or method == "DELETE"
@@ -95,19 +105,14 @@ class Faults:
         await self._table.delete_entity(_key(service, resource_id))
 
     async def standing(self) -> list[FaultView]:
-        """Show the faults that are set, of all services, at most a thousand."""
-        shown: list[FaultView] = []
-        most_shown = 1_000
-        async for row in self._table.list_entities():
-            shown.append(
-                FaultView(service=row["PartitionKey"], id=row["RowKey"], **_fault_of(row).model_dump())
-            )
-            if len(shown) == most_shown:
-                break
-        return shown
+        """Return the faults that are set, of all services."""
+        return [
+            FaultView(service=row["PartitionKey"], id=row["RowKey"], **_fault_of(row).model_dump())
+            async for row in self._table.list_entities()
+        ]
 
     async def take(self, service: str, resource_id: str, method: str) -> Fault | None:
-        """Give the fault for this call, and count it; the resource's own comes before `EVERY_ID`'s."""
+        """Return the fault for this call, and count it; the resource's own comes before `EVERY_ID`'s."""
         while not await self._is_quiet(service):
             row = await self._find(service, resource_id, method)
             if row is None:
@@ -189,24 +194,14 @@ class FaultyCalls:
         return await self._faults.take(called["service"], called["id"].partition(".")[0], scope["method"])
 
     async def _fail(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
-        match fault.kind:
-            case CallFault.SLOW:
-                await asyncio.sleep(fault.seconds)
-                await self._app(scope, receive, send)
-                return
-            case CallFault.LOSE_ANSWER:
-                await self._app(scope, receive, _lose)
-                status = HTTPStatus.GATEWAY_TIMEOUT
-            case CallFault.HANG:
-                status = HTTPStatus.GATEWAY_TIMEOUT
-            case CallFault.FAIL:
-                status = HTTPStatus.SERVICE_UNAVAILABLE
-            case CallFault.REFUSE | CallFault.REFUSE_UNDO:
-                status = HTTPStatus.UNPROCESSABLE_ENTITY
-            case _:
-                assert_never(fault.kind)
+        if fault.kind is CallFault.LOSE_ANSWER:
+            await self._app(scope, receive, _lose)
         await asyncio.sleep(fault.seconds)
-        await PlainTextResponse(f"fault switch: {fault.kind}", status)(scope, receive, send)
+        if fault.kind is CallFault.SLOW:
+            await self._app(scope, receive, send)
+        else:
+            answer = PlainTextResponse(f"fault switch: {fault.kind}", _STATUSES[fault.kind])
+            await answer(scope, receive, send)
 
 
 async def _lose(_message: Message) -> None:

@@ -14,13 +14,13 @@ from azure.core.exceptions import ResourceExistsError, ResourceModifiedError
 from azure.data.tables import UpdateMode
 from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, Body, Path, Response
-from pydantic import BaseModel
 
 from functions.core.step_definition import Json
 from functions.messaging.message_format import TASK_ID_PATTERN
+from functions.services.service import SampleService
 from functions.web.problems import ProblemError
 
-#: What a resource's id may look like: a task's id and its birth, or any id that is no task's.
+#: The pattern of the id of a resource: a task's id and its run id, or another id.
 RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"
 
 
@@ -79,16 +79,14 @@ def _key(resource_id: str) -> dict[str, str]:
 ResourceId = Annotated[str, Path(pattern=RESOURCE_ID_PATTERN)]
 
 
-def add_booking_routes[Order: BaseModel](
-    router: APIRouter, bookings: Resources, order_model: type[Order], confirm: Callable[[str, Order], Json]
-) -> None:
-    """Add the routes of `booking_service`."""
-    model: Any = order_model
+def add_booking_routes(router: APIRouter, bookings: Resources, service: SampleService) -> None:
+    """Add the routes of a sample service."""
+    model: Any = service.model
 
     @router.put("/{resource_id}")
     async def put(resource_id: ResourceId, order: Annotated[model, Body()]) -> Response:
         """Make the booking: 201, or 204 when it exists and is replaced."""
-        content = order.model_dump(mode="json") | confirm(resource_id, order)
+        content = order.model_dump(mode="json") | service.confirm(resource_id, order)
         status = await bookings.put(resource_id, content)
         if status is HTTPStatus.GONE:
             raise ProblemError(status, "This was undone and can't be made again.")
@@ -97,12 +95,12 @@ def add_booking_routes[Order: BaseModel](
     @router.get("/{resource_id}")
     async def get(resource_id: ResourceId) -> Json:
         """Show the booking, even when it is undone; by a task's id alone, the one that it made last."""
-        found = await bookings.find(resource_id)
+        found = await bookings.find(resource_id) or service.default
         if found is None:
             raise ProblemError(HTTPStatus.NOT_FOUND, "There is no such resource.")
         return found
 
     @router.delete("/{resource_id}", status_code=HTTPStatus.NO_CONTENT)
     async def delete(resource_id: ResourceId) -> None:
-        """Undo the booking, for good."""
+        """Undo the booking permanently."""
         await bookings.delete(resource_id)

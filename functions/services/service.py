@@ -1,21 +1,16 @@
-"""What a sample service is: its name, and what adds its routes when the first request comes."""
+"""The definition of a sample service. `application.py` serves it, and is imported with the first request."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pydantic import BaseModel
 
 from functions.core.step_definition import Json
 from functions.core.workflow_definition import DefinitionError
-
-if TYPE_CHECKING:
-    from fastapi import APIRouter
-
-    from functions.services.resources import Resources
 
 FAULTS_TABLE = "ServiceFaults"
 
@@ -28,10 +23,15 @@ _TAKEN = frozenset({"tasks", "rejected", "faults"})
 
 @dataclass(frozen=True, slots=True)
 class SampleService:
-    """A sample service: its name in the path, and its routes. Raises `DefinitionError` for a wrong name."""
+    """A service of bookings (`PUT`, `GET`, `DELETE`). Raises `DefinitionError` for a wrong name.
+
+    `confirm` is pure and adds fields by the booking's id. Without a booking, `GET` returns `default`.
+    """
 
     name: str
-    add_routes: Callable[[APIRouter, Resources], None]
+    model: type[BaseModel]
+    confirm: Callable[[str, Any], Json] = lambda _id, _order: {}
+    default: Json | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _TAKEN:
@@ -44,19 +44,6 @@ class SampleService:
     def table(self) -> str:
         """The table with the service's resources."""
         return self.name.capitalize()
-
-
-def booking_service[Order: BaseModel](
-    name: str, order_model: type[Order], confirm: Callable[[str, Order], Json] = lambda _id, _order: {}
-) -> SampleService:
-    """Make a service of bookings (`PUT`, `GET`, `DELETE`); pure `confirm` adds fields by the booking's id."""
-
-    def add_routes(router: APIRouter, bookings: Resources) -> None:
-        from functions.services.resources import add_booking_routes  # noqa: PLC0415 - with the first request
-
-        add_booking_routes(router, bookings, order_model, confirm)
-
-    return SampleService(name, add_routes)
 
 
 def service_tables(services: Collection[SampleService]) -> tuple[str, ...]:

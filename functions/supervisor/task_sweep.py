@@ -8,6 +8,7 @@ A crash anywhere leaves a task due, and the next sweep finds it. Times are UTC.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,13 +21,16 @@ from functions.core.plan import check_deployed
 from functions.core.record import Message, NotDeployedError
 from functions.core.task_events import Resumed
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.messaging.intake_measurement import IntakeBounds, read_intake
 from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_in, task_key, time_in
-from functions.storage.table_contract import CorruptRowError, Row, RowQuery, UnwritableRowsError
+from functions.storage.table_contract import CorruptRowError, Row, RowQuery, Table, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
 from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows, SweepReport, run_units
+
+_log = logging.getLogger(__name__)
 
 #: Time of a sweep, after which no further page is read.
 _SWEEP_TIME = timedelta(seconds=120)
@@ -160,6 +164,22 @@ class TaskSweep:
             return
         applied = await self._storage.change(task, Resumed(), until=self._now() + _EVENT_TIME)
         report.resumed += applied.rejection is None
+
+
+async def sweep_once(
+    sweep: TaskSweep, table: Table, bounds: IntakeBounds, now: Callable[[], datetime]
+) -> SweepReport:
+    """Sweep, and wait longer for runs that have not begun while the backlog of submissions is large.
+
+    Raises `StorageError`.
+    """
+    try:
+        measurement = await read_intake(table)
+    except CorruptRowError as error:  # the next measurement replaces it
+        measurement = None
+        _log.warning("the measurement of the backlog is not used: %s", error)
+    is_overloaded = measurement is not None and measurement.retry_after(bounds, now()) > 0
+    return await sweep.run(is_overloaded=is_overloaded)
 
 
 async def _for_each(tasks: Sequence[str], work: _TaskWork, report: SweepReport) -> None:

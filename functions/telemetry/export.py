@@ -28,7 +28,7 @@ _INSTRUMENTED = (
     *("azure_sdk", "django", "fastapi", "flask", "httpx", "httpx2", "psycopg2", "requests", "urllib"),
     "urllib3",
 )
-#: What every log record has; what others add to it (`extra=`) is not on the allow-list.
+#: The fields of every log record. Fields that a caller adds by `extra=` are not on the allow-list.
 _OWN = frozenset(vars(logging.makeLogRecord({})))
 
 

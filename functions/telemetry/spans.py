@@ -81,7 +81,7 @@ def fail(failed: Span, reason: str) -> None:
 
 
 def facts_of(context: Context) -> Facts:
-    """Give the facts of the enclosing spans, the inner ones before the outer."""
+    """Return the facts of the enclosing spans. A fact of an inner span replaces that of an outer one."""
     return cast("Facts", get_value(_FACTS, context) or {})
 
 

@@ -21,7 +21,6 @@ from functions.core.record import (
     Attempt,
     Direction,
     EpochEnd,
-    Operation,
     StepSpec,
     TaskRecord,
 )
@@ -68,18 +67,41 @@ _ENDS = {
 type WriteCounts = Callable[[datetime, str, Mapping[TaskCounter, int]], Awaitable[None]]
 
 
-class TaskCounts:
-    """Counts changes by workflow for OpenTelemetry, and by the minute for the console."""
+@dataclass(slots=True)
+class _Row:
+    minute: datetime
+    id: str
+    counts: Counter[TaskCounter] = field(default_factory=Counter)
 
-    def __init__(self, minutes: MinuteCounter) -> None:
-        self._minutes = minutes
+
+class TaskCounts:
+    """Counts changes by workflow for OpenTelemetry, and by the minute for the console.
+
+    The counts of a minute are in memory until its row is written; a process that ends loses them. `now`
+    returns the time (UTC), `new_id` the id of a row, `sleep` waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        write: WriteCounts,
+        *,
+        now: Callable[[], datetime],
+        new_id: Callable[[], str],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        self._write_counts, self._now, self._new_id = write, now, new_id
+        self._sleep = sleep
+        self._random = random or Random()  # noqa: S311 - it spreads writes
+        self._rows: list[_Row] = []
+        self._writing: asyncio.Task[None] | None = None
 
     def count(self, before: TaskRecord | None, after: TaskRecord) -> None:
         """Count a written change; `before` is None for a new task, `after` has the closed epochs."""
         workflow = {Field.WORKFLOW.value: after.order.workflow}
         for counter in _counters(before, after):
             _INSTRUMENTS[counter].add(1, workflow)
-            self._minutes.increment(counter)
+            self.increment(counter)
         if after.finished_at is not None and _has_ended(before, after):
             seconds = (after.finished_at - after.order.submitted_at).total_seconds()
             ended = {**workflow, Field.STATE.value: final_state(after).value}
@@ -92,6 +114,36 @@ class TaskCounts:
             }
             # The clocks of two instances may differ.
             instruments.STEP_DURATION.record(max(0.0, attempt.seconds), attributes(facts))
+
+    def increment(self, counter: TaskCounter) -> None:
+        """Count an event of the current minute."""
+        minute = self._current_minute()
+        if not self._rows or self._rows[-1].minute != minute:
+            self._rows.append(_Row(minute, self._new_id()))
+        self._rows[-1].counts[counter] += 1
+        if self._writing is None or self._writing.done():
+            # It writes counts of many tasks, so it has no context of one of them.
+            self._writing = asyncio.create_task(self._write_each_minute(), context=Context())
+
+    async def _write_each_minute(self) -> None:
+        while self._rows:
+            end = self._current_minute() + timedelta(minutes=1)
+            left = (end - self._now()).total_seconds()
+            await self._sleep(left + _SPREAD_SECONDS * self._random.random())
+            current = self._current_minute()
+            closed = [row for row in self._rows if current - _KEPT_FOR <= row.minute < current]
+            self._rows = [row for row in self._rows if row.minute >= current]
+            unwritten = []
+            for row in closed:
+                try:
+                    await self._write_counts(row.minute, row.id, row.counts)
+                except Exception as error:  # noqa: BLE001 - the counts of other minutes are written
+                    _log.warning("counts of %s are not written; retry in a minute: %s", row.minute, error)
+                    unwritten.append(row)
+            self._rows[:0] = unwritten
+
+    def _current_minute(self) -> datetime:
+        return self._now().replace(second=0, microsecond=0)
 
 
 def _counters(before: TaskRecord | None, after: TaskRecord) -> Iterator[TaskCounter]:
@@ -119,70 +171,7 @@ def _ended_attempts(
             continue
         for direction in Direction:
             known = () if old is None else old.operation(direction).attempts
-            for attempt in _later(step.operation(direction), known):
-                yield spec, direction, attempt
-
-
-def _later(operation: Operation, known: tuple[Attempt, ...]) -> Iterator[Attempt]:
-    starts = {attempt.started_at for attempt in known}
-    return (attempt for attempt in operation.attempts if attempt.started_at not in starts)
-
-
-@dataclass(slots=True)
-class _Row:
-    minute: datetime
-    id: str
-    counts: Counter[TaskCounter] = field(default_factory=Counter)
-
-
-class MinuteCounter:
-    """Counts in memory, and writes a row for each minute. A process that ends loses the current minute.
-
-    `now` returns the time (UTC), `new_id` the id of a row, `sleep` waits for a number of seconds.
-    """
-
-    def __init__(
-        self,
-        write: WriteCounts,
-        *,
-        now: Callable[[], datetime],
-        new_id: Callable[[], str],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Random | None = None,
-    ) -> None:
-        self._write_counts, self._now, self._new_id = write, now, new_id
-        self._sleep = sleep
-        self._random = random or Random()  # noqa: S311 - it spreads writes
-        self._rows: list[_Row] = []
-        self._writing: asyncio.Task[None] | None = None
-
-    def increment(self, counter: TaskCounter) -> None:
-        """Count an event of the current minute."""
-        minute = self._current_minute()
-        if not self._rows or self._rows[-1].minute != minute:
-            self._rows.append(_Row(minute, self._new_id()))
-        self._rows[-1].counts[counter] += 1
-        if self._writing is None or self._writing.done():
-            # It writes counts of many tasks, so it has no context of one of them.
-            self._writing = asyncio.create_task(self._write_each_minute(), context=Context())
-
-    async def _write_each_minute(self) -> None:
-        while self._rows:
-            end = self._current_minute() + timedelta(minutes=1)
-            left = (end - self._now()).total_seconds()
-            await self._sleep(left + _SPREAD_SECONDS * self._random.random())
-            current = self._current_minute()
-            closed = [row for row in self._rows if current - _KEPT_FOR <= row.minute < current]
-            self._rows = [row for row in self._rows if row.minute >= current]
-            self._rows[:0] = [row for row in closed if not await self._is_written(row)]
-
-    async def _is_written(self, row: _Row) -> bool:
-        try:
-            await self._write_counts(row.minute, row.id, row.counts)
-        except Exception as error:  # noqa: BLE001 - the counts of other minutes are written
-            _log.warning("counts of %s are not written; retry in a minute: %s", row.minute, error)
-            return False
-        return True
-
-    def _current_minute(self) -> datetime:
-        return self._now().replace(second=0, microsecond=0)
+            starts = {attempt.started_at for attempt in known}
+            for attempt in step.operation(direction).attempts:
+                if attempt.started_at not in starts:
+                    yield spec, direction, attempt

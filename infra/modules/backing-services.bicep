@@ -35,7 +35,7 @@ param hasAgentStorage bool
 @description('What is logged, and for how long.')
 param logs LogChoices
 
-// One app with all roles makes these too, when they are missing: functions/table_setup.py.
+// One app with all roles makes these too, when they are missing: functions/table_accounts.py.
 var stateTables = ['Tasks', 'Rejected']
 var agentTables = ['AgentRequests']
 var useEventHub = spareHours != null

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from functions.messaging.agent_messages import requests_queue
+from functions.messaging.queue_names import requests_queue
 from local.agent_check.checks import effects, messages, outages
 from local.agent_check.commands import AgentProcesses, CommandFailedError
 from local.agent_check.kit import AgentCheckOptions, CheckFailedError, Kit, NotSeenError

@@ -19,14 +19,9 @@ from azure.servicebus.amqp import AmqpMessageBodyType
 from azure.servicebus.exceptions import ServiceBusError
 
 from functions.core.json_values import UnfitValueError, json_text
-from functions.messaging.agent_messages import (
-    AGENT_REPLIES_QUEUE,
-    AgentReply,
-    AgentRequest,
-    RequestKind,
-    requests_queue,
-)
+from functions.messaging.agent_messages import AgentReply, AgentRequest, RequestKind
 from functions.messaging.message_format import MessageError, read_message
+from functions.messaging.queue_names import AGENT_REPLIES_QUEUE, requests_queue
 from local.platform import ANY_PORTS, PartName, Platform, PlatformOptions, StartRefusedError, broker_alone
 
 #: The fields that a reply echoes; a reply without a kind is one to carry out.

@@ -11,9 +11,8 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.rejected_messages import REJECTED_TABLE
 from functions.roles import AGENT_TABLES, AppRole
 from functions.services.service import service_tables
-from functions.table_setup import TASKS_TABLE
-from functions.workflows.registration import sample_services
-from functions.workflows.registry import load_registrations
+from functions.table_accounts import TASKS_TABLE
+from functions.workflows.registry import load_registrations, sample_services
 from local.platform.options import PlatformPorts
 from local.platform.parts import PartName
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from zlib import crc32
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.core.json_values import PLAIN_NUMBER
 from functions.core.step_definition import Json
-from functions.services.service import SampleService, booking_service
+from functions.services.service import SampleService
 from functions.workflows.deliveries.models import Location, Package, Text
-
-if TYPE_CHECKING:
-    from fastapi import APIRouter
-
-    from functions.services.resources import Resources
 
 _CARRIERS = ("Harbour Freight Lines", "Northway Couriers", "Valley Express")
 
@@ -27,15 +22,21 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Standing(_Request):
+    """The state of an account."""
+
+    suspended: bool
+
+
 class Transport(_Request):
-    """What is to be transported, and how far."""
+    """The weight and the distance of a transport."""
 
     weight_kg: Annotated[float, PLAIN_NUMBER, Field(gt=0, le=1_000)]
     distance_km: Annotated[Decimal, PLAIN_NUMBER, Field(gt=0, le=25_000, decimal_places=1)]
 
 
 class Mission(_Request):
-    """What a drone is needed for."""
+    """The mission of a drone."""
 
     # A package that is too heavy for a drone is refused with 422, which is permanent.
     weight_kg: Annotated[float, PLAIN_NUMBER, Field(gt=0, le=25)]
@@ -54,12 +55,6 @@ class Flight(_Request):
     pickup_at: AwareDatetime
     dropoff: Location
     expedited: bool
-
-
-def _add_account_routes(router: APIRouter, accounts: Resources) -> None:
-    from functions.workflows.deliveries.accounts import add_account_routes  # noqa: PLC0415 - with its first request
-
-    add_account_routes(router, accounts)
 
 
 def _label(package_id: str, _package: Package) -> Json:
@@ -82,9 +77,10 @@ def _schedule(_delivery_id: str, flight: Flight) -> Json:
 
 
 SERVICES = (
-    SampleService("accounts", _add_account_routes),
-    booking_service("packages", Package, _label),
-    booking_service("transports", Transport, _quote),
-    booking_service("drones", Mission, _assign),
-    booking_service("deliveries", Flight, _schedule),
+    # Every account exists, and is active unless a caller suspended it.
+    SampleService("accounts", Standing, default={"suspended": False}),
+    SampleService("packages", Package, _label),
+    SampleService("transports", Transport, _quote),
+    SampleService("drones", Mission, _assign),
+    SampleService("deliveries", Flight, _schedule),
 )

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from functions.workflows.orders.definition import ORDERS
 from functions.workflows.orders.services import SERVICES
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 
 REGISTRATION = Registration(ORDERS, services=SERVICES)

@@ -8,11 +8,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.core.json_values import PLAIN_NUMBER
-from functions.services.service import booking_service
+from functions.services.service import SampleService
 
 
 class Payment(BaseModel):
-    """What is to be paid."""
+    """A payment."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -21,4 +21,4 @@ class Payment(BaseModel):
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
 
-SERVICES = (booking_service("payments", Payment),)
+SERVICES = (SampleService("payments", Payment),)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import azure.functions as func
-
 from functions.machine import collect_garbage_rarely
 from functions.settings import load_settings
 from functions.wiring import Wiring
@@ -12,8 +10,6 @@ from local.bench.five_steps.workflow import REGISTRATION
 wiring = Wiring(load_settings(), (REGISTRATION,))
 wiring.prepare()
 
-app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
-for blueprint in wiring.blueprints():
-    app.register_functions(blueprint)
+app = wiring.function_app()
 
 collect_garbage_rarely()

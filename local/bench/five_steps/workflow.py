@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from functions.agents.agent_catalog import setting_of
 from functions.agents.http_agent import Call, HttpAgent
 from functions.workflow import Json, Results, Step, Workflow
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 
 RESOURCE = "parcels"
 #: The body of the order that is sent.

@@ -9,15 +9,10 @@ from datetime import datetime, timedelta
 
 from functions.core.json_values import bounded
 from functions.core.task_events import Rejection
-from functions.messaging.agent_messages import (
-    AGENT_REPLIES_QUEUE,
-    MOST_REASON_CHARACTERS,
-    AgentReply,
-    ReplyOutcome,
-)
+from functions.messaging.agent_messages import MOST_REASON_CHARACTERS, AgentReply, ReplyOutcome
 from functions.messaging.message_format import MessageError, QueueMessage, read_message
+from functions.messaging.queue_names import AGENT_REPLIES_QUEUE, SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.rejected_messages import RejectedMessages, named_task
-from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.messaging.task_messages import read_scheduler_message
 from functions.scheduler.receivers import Receivers
 from functions.storage.table_contract import NoSuchTaskError
@@ -97,15 +92,11 @@ class QueueHandlers:
         return is_first
 
 
-def _integer(digits: str) -> int:
-    """Return an integer; one of a result may have more digits than Python converts."""
-    return int(digits[:40])
-
-
 def _without_result(body: bytes, reason: str) -> AgentReply | None:
     """Return a reply whose result alone is wrong: its step is done, without a usable result."""
     try:
-        content = json.loads(body, parse_int=_integer)  # it accepts nested results, and half of a character
+        # It accepts nested results, half of a character, and more digits than Python converts.
+        content = json.loads(body, parse_int=lambda digits: int(digits[:40]))
         if content["outcome"] != ReplyOutcome.DONE:
             return None
         text = f"its result cannot be recorded ({reason})"[:MOST_REASON_CHARACTERS]
