@@ -21,7 +21,7 @@ from functions.storage.index_pages import every_page
 from functions.storage.record_rows import stored_task
 from functions.storage.row_keys import ALL_TASKS, OUTBOX, shard_name
 from functions.storage.table_contract import Row, RowQuery, StorageError, TransientStorageError
-from functions.table_setup import TASKS_TABLE
+from functions.table_accounts import TASKS_TABLE
 from tests.chaos.callers import REPLY_QUEUE, Callers
 
 _MOST_REJECTED = 100

@@ -9,8 +9,7 @@ import pytest
 from functions.agents.agent_catalog import setting_of
 from functions.settings import load_settings
 from functions.wiring import Wiring
-from functions.workflows.registration import Registration
-from functions.workflows.registry import load_registrations
+from functions.workflows.registry import Registration, load_registrations
 
 #: The settings without which no application starts.
 SETTINGS = {

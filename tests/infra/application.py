@@ -16,14 +16,18 @@ from urllib.parse import urlsplit
 from functions.agents.agent_catalog import agents_here, load_endpoints, setting_of
 from functions.core.record import StepType
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE, requests_queue
-from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, SUBMISSIONS_QUEUE
+from functions.messaging.queue_names import (
+    AGENT_REPLIES_QUEUE,
+    OPERATOR_ALERTS_QUEUE,
+    SCHEDULER_REQUESTS_QUEUE,
+    SUBMISSIONS_QUEUE,
+    requests_queue,
+)
 from functions.messaging.rejected_messages import REJECTED_TABLE
-from functions.messaging.scheduler_messages import SCHEDULER_REQUESTS_QUEUE
 from functions.roles import AGENT_TABLES, AppRole, reach_of
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
-from functions.table_setup import TASKS_TABLE
+from functions.table_accounts import TASKS_TABLE
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 

@@ -14,7 +14,7 @@ from functions.agents.agent_catalog import setting_of
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings
 from functions.web.access import Role
-from functions.workflows.registration import sample_services
+from functions.workflows.registry import sample_services
 from tests.infra.application import REGISTRATIONS
 from tests.infra.azure import policies as azure
 from tests.infra.azure.published import FOLDER, listed, resource_type, resource_types

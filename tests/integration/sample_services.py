@@ -11,7 +11,7 @@ from azure.data.tables.aio import TableClient, TableServiceClient
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.services.application import services_application
-from functions.services.service import SampleService, booking_service, service_tables
+from functions.services.service import SampleService, service_tables
 from functions.workflow import Json
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
@@ -39,7 +39,7 @@ def _number(parcel_id: str, _parcel: Parcel) -> Json:
     return {"number": f"P-{parcel_id}"}
 
 
-PARCELS = (booking_service("parcels", Parcel, _number), booking_service("letters", Parcel))
+PARCELS = (SampleService("parcels", Parcel, _number), SampleService("letters", Parcel))
 
 
 async def make_tables(service: TableServiceClient, services: Collection[SampleService] = PARCELS) -> TablesOf:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, create_model
 
 from functions.workflow import DefinitionError, Json, Results, Step, Workflow
 from functions.workflows import registry
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 from local import version_locks
 from local.command_line import main
 from local.version_locks import check, lock, unlocked

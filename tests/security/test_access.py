@@ -243,7 +243,7 @@ ROUTES = {
 @pytest.fixture(scope="session")
 def functions() -> dict[str, Any]:
     """Return the functions of the application as it is deployed, by name."""
-    builders = [each for blueprint in wired().blueprints() for each in blueprint._function_builders]
+    builders = wired().function_app()._function_builders
     return {str(each._function.get_function_name()): each._function for each in builders}
 
 

@@ -14,8 +14,7 @@ from fastapi.routing import iter_route_contexts
 from jsonschema_rs import validator_for
 
 from functions.api.pages import api_document
-from functions.workflows.registration import load_registration
-from functions.workflows.registry import FOLDERS
+from functions.workflows.registry import FOLDERS, load_registration
 from tests.fakes.application import wired
 from tests.house.documents import ROOT
 

@@ -19,8 +19,7 @@ from pydantic import BaseModel, Field, SecretStr
 import functions.workflows
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.web.redaction import REDACTED, redacted
-from functions.workflows.registration import agent_classes, load_registration
-from functions.workflows.registry import FOLDERS
+from functions.workflows.registry import FOLDERS, agent_classes, load_registration
 from tests.house.documents import ROOT, CodeBlock, code_blocks
 from tests.infra.azure.published import FOLDER as AZURE_TYPES
 from tests.tutorial.project import (

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from azure.core.credentials import AzureNamedKeyCredential
 
-from functions.connections import Connection, SettingsError
+from functions.connections import Connection, Connections, SettingsError
+from functions.core.workflow_definition import WorkflowRegistry
 from functions.settings import Settings, load_settings
+from functions.table_accounts import TableAccount
 from functions.workflow import Retry
 from tests.fakes.application import SETTINGS
 
@@ -64,43 +68,30 @@ def test_missing_setting_is_named_with_its_fix(
     assert "\n" not in text
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("STATE_SHARDS", "0"),
-        ("STATE_SHARDS", "257"),
-        ("STATE_SHARDS", "many"),
-        ("PICK_UP_SECONDS", "0"),
-        ("RUN_SECONDS", "29"),
-        ("RUN_SECONDS", "271"),
-        ("DEFER_HOURS", "169"),
-        ("PICK_UP_SECONDS", "soon"),
-        ("PICK_UP_SECONDS", "nan"),
-        ("STEP_SECONDS", "orders.payment"),
-        ("RETRY", "attempts=3"),
-        ("RETRY", "first=0"),
-        ("RETRY", "first=5,longest=1"),
-        ("RETRY", "first"),
-        ("STEP_SECONDS", "orders.payment=long"),
-        ("STEP_SECONDS", "orders.payment=0"),
-        ("STEP_SECONDS", "orders.payment=nan"),
-        ("BREAKER_FAILURES", "0"),
-        ("BREAKER_OPEN_SECONDS", "-1"),
-        ("BREAKER_OPEN_SECONDS", "1e9"),
-        ("RETENTION_DAYS", "1000000"),
-        ("RESERVATION_HOURS", "35"),
-        ("ROLES", ","),
-        ("SUPERVISOR_SCHEDULE", "every minute"),
-        ("SAMPLE_SERVICES", "perhaps"),
-        ("RATE_PER_MINUTE", "0"),
-        ("REQUESTS_IN_FLIGHT", "0"),
-        ("ALERT_WEBHOOK_URL", "http://hooks.example/canary"),
-        ("ALERT_WEBHOOK_URL", "ftp://hooks.example/canary"),
-        ("ALERT_WEBHOOK_URL", "canary"),
-        ("ALERT_WEBHOOK_URL", "https://"),
-        ("ALERT_WEBHOOK_URL", "http://[canary"),
-    ],
-)
+WRONG = {
+    "STATE_SHARDS": ("0", "257", "many"),
+    "PICK_UP_SECONDS": ("0", "soon", "nan"),
+    "RUN_SECONDS": ("29", "271"),
+    "DEFER_HOURS": ("169",),
+    "STEP_SECONDS": ("orders.payment", "orders.payment=long", "orders.payment=0", "orders.payment=nan"),
+    "RETRY": ("attempts=3", "first=0", "first=5,longest=1", "first"),
+    "BREAKER_FAILURES": ("0",),
+    "BREAKER_OPEN_SECONDS": ("-1", "1e9"),
+    "RETENTION_DAYS": ("1000000",),
+    "RESERVATION_HOURS": ("35",),
+    "ROLES": (",",),
+    "SUPERVISOR_SCHEDULE": ("every minute",),
+    "SAMPLE_SERVICES": ("perhaps",),
+    "RATE_PER_MINUTE": ("0",),
+    "REQUESTS_IN_FLIGHT": ("0",),
+    "ALERT_WEBHOOK_URL": (
+        *("http://hooks.example/canary", "ftp://hooks.example/canary", "canary"),
+        *("https://", "http://[canary"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, each) for name in WRONG for each in WRONG[name]])
 def test_wrong_setting_is_named_with_its_fix(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The line says what is wrong and what to set; the value itself, maybe a secret, is not shown."""
     monkeypatch.setenv(name, value)
@@ -132,7 +123,7 @@ def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_services_can_be_reached_by_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     """In Azure there are addresses instead of connection strings."""
-    for name in ("StateStore", "ServiceBusConnection"):
+    for name in SETTINGS:
         monkeypatch.delenv(name)
     monkeypatch.setenv("StateStore__tableServiceUri", "https://account.table.core.windows.net")
     monkeypatch.setenv("StateStore__clientId", "client")
@@ -145,24 +136,19 @@ def test_services_can_be_reached_by_identity(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_callers_are_known_by_keys_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The safe choice; a word that is none stops the start."""
+    """AUTH_MODE=local grants every role, so it stops the start in Azure (environment Production)."""
     assert load_settings().auth_mode == "keys"
-    monkeypatch.setenv("AUTH_MODE", "easyauth")
-    assert load_settings().auth_mode == "easyauth"
-    monkeypatch.setenv("AUTH_MODE", "none")
-    assert "AUTH_MODE" in _refusal()
-    assert "set it to keys, easyauth" in _refusal()
-
-
-def test_every_role_is_granted_by_a_local_host_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AUTH_MODE=local stops the start in Azure, where the environment is Production."""
-    monkeypatch.setenv("AUTH_MODE", "local")
+    monkeypatch.delenv("AZURE_FUNCTIONS_ENVIRONMENT", raising=False)
+    for mode, fix in (("none", "set it to keys, easyauth"), ("local", "set it to keys")):
+        monkeypatch.setenv("AUTH_MODE", mode)
+        assert "AUTH_MODE" in _refusal()
+        assert fix in _refusal()
     monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", "Production")
     assert "AUTH_MODE" in _refusal()
-    monkeypatch.delenv("AZURE_FUNCTIONS_ENVIRONMENT")
-    assert "set it to keys" in _refusal()
     monkeypatch.setenv("AZURE_FUNCTIONS_ENVIRONMENT", "Development")
     assert load_settings().auth_mode == "local"
+    monkeypatch.setenv("AUTH_MODE", "easyauth")
+    assert load_settings().auth_mode == "easyauth"
 
 
 def test_event_hub_is_there_only_where_a_setting_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,3 +159,60 @@ def test_event_hub_is_there_only_where_a_setting_names_it(monkeypatch: pytest.Mo
     settings = load_settings()
     assert settings.event_hubs_connection == Connection(None, "hub.servicebus.windows.net", "client")
     assert (settings.event_hub_name, settings.event_hub_consumer_group) == ("order-events", "ingestion")
+
+
+def test_settings_become_the_settings_of_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All times are seconds or hours; a circuit that opens for long is not closed earlier."""
+    given = {
+        "PICK_UP_SECONDS": "7",
+        "SKEW_SECONDS": "1",
+        "SUPERVISOR_THRESHOLD": "2",
+        "EXTENDED_WAITS": "60,300",
+        "BREAKER_FAILURES": "9",
+        "BREAKER_OPEN_SECONDS": "45",
+        "DEFER_HOURS": "1.5",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    rules = load_settings().rules(WorkflowRegistry([]))
+    assert rules.start_within == timedelta(seconds=7)
+    assert rules.skew == timedelta(seconds=1)
+    assert rules.threshold == 2
+    assert rules.extended_waits == (timedelta(seconds=60), timedelta(seconds=300))
+    assert rules.open_after == 9
+    assert rules.first_opening == rules.longest_opening == timedelta(seconds=45)
+    assert rules.defer_for == timedelta(hours=1.5)
+
+
+def test_application_has_at_most_forty_settings_of_its_own() -> None:
+    """Connections are not counted."""
+    assert len(Settings.model_fields.keys() - Connections.model_fields.keys()) <= 40
+
+
+@pytest.mark.parametrize("text", ["rubbish", "Endpoint=;AccountName=;"])
+def test_connection_string_that_cannot_work_is_named(text: str) -> None:
+    """The start stops with one line that names the setting; the string, a secret, is not shown."""
+    account = TableAccount(Connection(text, None, None))
+    for connect in (account.service, lambda: account.table("Tasks"), lambda: account.client("Tasks")):
+        with pytest.raises(SettingsError, match=r"^setting StateStore is wrong \(.*set it to") as refusal:
+            connect()
+        assert text not in str(refusal.value)
+
+
+def test_connection_string_without_the_key_is_named() -> None:
+    """A shared access signature cannot sign every request."""
+    text = "TableEndpoint=https://a.table.core.windows.net;SharedAccessSignature=sv=2019&sig=abc"
+    with pytest.raises(SettingsError, match=r"^setting StateStore is wrong \(it has no AccountKey\)"):
+        TableAccount(Connection(text, None, None)).table("Tasks")
+
+
+async def test_tables_are_reached_by_identity() -> None:
+    """Without a connection string, the address and the identity are used."""
+    address = "https://account.table.core.windows.net"
+    account = TableAccount(Connection(None, address, "client"))
+    assert account.table("Tasks").session.address == address
+    with account.service() as service:
+        assert service.url == address
+    async with account.client("Payments") as client:
+        assert client.url == address
+    assert not isinstance(account.table("Tasks").session._credential, AzureNamedKeyCredential)

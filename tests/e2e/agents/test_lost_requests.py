@@ -15,7 +15,8 @@ import pytest_asyncio
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE, AgentReply, AgentRequest
+from functions.messaging.agent_messages import AgentReply, AgentRequest
+from functions.messaging.queue_names import AGENT_REPLIES_QUEUE
 from local.platform import ANY_PORTS, ROOT, PartName, Platform, PlatformOptions
 from tests.contract.schemas import examples
 from tests.e2e.agents.payments import Payments

@@ -11,7 +11,7 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 from playwright.async_api import Route, expect
 
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
+from functions.messaging.queue_names import AGENT_REPLIES_QUEUE
 from local.callers.client import SAMPLE_ORDER
 from tests.e2e.console.bench import Bench, Console
 from tests.e2e.console.test_page import EVIL

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, SecretStr
 
 from functions.workflow import EventStep, Json, QueueStep, Results, Step, Workflow, WorkflowStep, days
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 
 
 class Parcel(BaseModel):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from azure.data.tables.aio import TableServiceClient
 
 from functions.storage.row_keys import shard_name
-from functions.table_setup import TASKS_TABLE
+from functions.table_accounts import TASKS_TABLE
 
 _UNFINISHED = "RowKey ge '!due|' and RowKey lt '!due}'"
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from functions.agents.agent_catalog import setting_of
 from functions.messaging.message_format import SubmissionMessage
 from functions.workflow import Json, Results, Step, Workflow
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 from local.bench.five_steps.workflow import NOBODY, IdleAgent
 from local.bench.workloads import Workload
 

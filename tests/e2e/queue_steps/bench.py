@@ -16,13 +16,8 @@ import aiohttp
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 
-from functions.messaging.agent_messages import (
-    AGENT_REPLIES_QUEUE,
-    AgentReply,
-    AgentRequest,
-    ReplyOutcome,
-    requests_queue,
-)
+from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
+from functions.messaging.queue_names import AGENT_REPLIES_QUEUE, requests_queue
 from functions.supervisor.sweep_progress import SUPERVISOR
 from local.platform import ANY_PORTS, ROOT, Platform, PlatformOptions
 from tests.e2e.caller import rows

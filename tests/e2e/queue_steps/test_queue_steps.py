@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.messaging.agent_messages import AGENT_REPLIES_QUEUE
+from functions.messaging.queue_names import AGENT_REPLIES_QUEUE
 from tests.e2e.queue_steps.bench import PATIENCE, REQUESTS_QUEUE, Bench, running
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]

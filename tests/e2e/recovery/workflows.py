@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from functions.workflow import Json, QueueStep, Results, Step, Workflow
-from functions.workflows.registration import Registration, load_registration
+from functions.workflows.registry import Registration, load_registration
 
 STEPS = ("a", "b", "c")
 

@@ -12,8 +12,6 @@ import time
 from pathlib import Path
 from types import CodeType
 
-import azure.functions as func
-
 import functions
 from functions.settings import load_settings
 from functions.wiring import Wiring
@@ -25,9 +23,7 @@ _TOOL = 4  # no tool of Python has this number
 wiring = Wiring(load_settings(), load_registrations())
 wiring.prepare()
 
-app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
-for blueprint in wiring.blueprints():
-    app.register_functions(blueprint)
+app = wiring.function_app()
 
 calls = Path(os.environ["CALLS_FILE"]).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115 - open as long as the process
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from functions.connections import SettingsError
-from functions.messaging.agent_messages import requests_queue
+from functions.messaging.queue_names import requests_queue
 from functions.roles import AppRole
 from functions.settings import Settings
 from tests.infra import application

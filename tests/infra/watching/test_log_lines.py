@@ -13,13 +13,13 @@ import pytest
 
 from functions.core.record import FailurePolicy, Message, MessageKind, TaskRecord
 from functions.core.task_events import OutcomeKind
-from functions.messaging.intake_measurement import IntakeBounds
+from functions.messaging.intake_measurement import IntakeBounds, measure_intake
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.queue_depths import Backlog, Depth, QueueDepth
+from functions.messaging.queue_depths import Backlog, Depth, QueueDepth, log_queue_ages
 from functions.messaging.rejected_messages import LostMessages, RejectedMessages
 from functions.messaging.task_messages import addressed
 from functions.operators.alerts import Alerts
-from functions.timers import log_queue_ages, measure_intake, report_sweep
+from functions.supervisor.sweep_progress import report_sweep
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import START, virtual_now
 from tests.infra.watching.resources import DECLARED, queries

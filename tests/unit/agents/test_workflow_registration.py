@@ -14,19 +14,20 @@ from functions.agents.http_agent import RestAgent
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.services.service import SampleService
 from functions.workflow import DefinitionError, Step, Workflow
-from functions.workflows.registration import (
+from functions.workflows.registry import (
+    FOLDERS,
     Registration,
     agent_classes,
     load_registration,
+    load_registrations,
     sample_services,
 )
-from functions.workflows.registry import FOLDERS, load_registrations
 
 _PACKAGE = "new_workflows_of_this_test"
 _CODE = """
 from pydantic import BaseModel
 from functions.workflow import Step, Workflow
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 
 class Line(BaseModel):
     pass
@@ -112,7 +113,7 @@ def test_folder_that_cannot_be_loaded_is_named(folders: Path, code: str | None, 
 
 
 @pytest.mark.parametrize(
-    "parts", [{"older": _workflow("line", "pick")}, {"services": SampleService("parcels", lambda *_: None)}]
+    "parts", [{"older": _workflow("line", "pick")}, {"services": SampleService("parcels", BaseModel)}]
 )
 def test_one_part_without_its_comma_is_named(parts: Any) -> None:
     """Brackets alone make no tuple."""
@@ -138,7 +139,7 @@ def test_agent_has_one_class_and_a_step() -> None:
 
 def test_sample_service_may_be_shared_but_not_its_name() -> None:
     """Its name is that of its path and its table."""
-    parcels, others = (SampleService("parcels", lambda *_: None) for _ in range(2))
+    parcels, others = (SampleService("parcels", BaseModel) for _ in range(2))
     one, two = _workflow("one", "open"), _workflow("two", "open")
     shared = [Registration(each, services=(parcels,)) for each in (one, two)]
     assert sample_services(shared) == (parcels,)

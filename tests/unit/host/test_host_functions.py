@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import azure.functions as func
 import pytest
 
 from functions import host_functions as host
-from functions import timers
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import NotHandledError
 from functions.messaging.scheduler_messages import RunRequest
@@ -59,10 +59,10 @@ class Message:
         return b"{}"
 
 
-def functions_of(blueprint: func.Blueprint) -> dict[str, Any]:
-    """Return the functions of a blueprint as the host indexes them, by name."""
+def functions_of(add: Callable[..., None], *given: Any, **options: Any) -> dict[str, Any]:
+    """Return the functions that are added as the host indexes them, by name."""
     app = func.FunctionApp()
-    app.register_functions(blueprint)
+    add(app, *given, **options)
     return {str(each.get_function_name()): each for each in app.get_functions()}
 
 
@@ -115,49 +115,39 @@ async def _nothing(*_: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("blueprint", "expected"),
+    ("add", "given", "expected"),
     [
         (
-            lambda: host.scheduler_functions(_text),
+            host.add_scheduler,
+            (_nothing,),
             {"scheduler": ["orchestrationTrigger"], "run_agents": ["activityTrigger"]},
         ),
+        (host.add_submission, (_nothing,), {"submission": ["durableClient", "serviceBusTrigger"]}),
+        (host.add_hub, ("orders", "group", _nothing), {"ingestion": ["durableClient", "eventHubTrigger"]}),
         (
-            lambda: host.submission_function("submissions", _nothing),
-            {"submission": ["durableClient", "serviceBusTrigger"]},
-        ),
-        (
-            lambda: host.hub_function("orders", "group", _nothing),
-            {"ingestion": ["durableClient", "eventHubTrigger"]},
-        ),
-        (
-            lambda: host.queue_function("a", "queue-a", _nothing, starts_runs=True),
+            partial(host.add_queue, starts_runs=True),
+            ("a", "queue-a", _nothing),
             {"a": ["durableClient", "serviceBusTrigger"]},
         ),
+        (host.add_queue, ("b", "queue-b", _nothing), {"b": ["serviceBusTrigger"]}),
         (
-            lambda: host.queue_function("b", "queue-b", _nothing),
-            {"b": ["serviceBusTrigger"]},
-        ),
-        (
-            lambda: timers.purge_function("0 * * * * *", timedelta(days=1), lambda: NOW),
+            host.add_purge,
+            ("0 * * * * *", timedelta(days=1), lambda: NOW),
             {"purge": ["durableClient", "timerTrigger"]},
         ),
     ],
 )
 def test_functions_have_their_bindings(
-    blueprint: Callable[[], func.Blueprint], expected: dict[str, list[str]]
+    add: Callable[..., None], given: tuple[Any, ...], expected: dict[str, list[str]]
 ) -> None:
     """The decorators of azure-functions register Durable bindings, too."""
-    found = functions_of(blueprint())
+    found = functions_of(add, *given)
     assert {name: types_of(function) for name, function in found.items()} == expected
-
-
-async def _text(_run: str) -> str:
-    return "done"
 
 
 def test_event_hub_is_retried_without_end() -> None:
     """The checkpoint stays before a batch that fails."""
-    function = functions_of(host.hub_function("orders", "group", _nothing))["ingestion"]
+    function = functions_of(host.add_hub, "orders", "group", _nothing)["ingestion"]
     assert function.get_settings_dict("retry_policy")["max_retry_count"] == "-1"
 
 
@@ -169,9 +159,8 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
         assert message == QueueMessage(message_id="m1", body=b"{}", subject="run", properties={"a": 1})
         seen.append(await host.start_run(RUN))
 
-    starting = host.queue_function("a", "queue-a", receive, starts_runs=True, seconds=5)
-    other = host.queue_function("b", "queue-b", receive, seconds=5)
-    functions = functions_of(starting) | functions_of(other)
+    functions = functions_of(host.add_queue, "a", "queue-a", receive, starts_runs=True, seconds=5)
+    functions |= functions_of(host.add_queue, "b", "queue-b", receive, seconds=5)
     message = Message()
     await functions["b"].get_user_function()(message)
     bound = functions["a"].get_user_function()
@@ -181,8 +170,8 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
 
 async def _purge(client: Client, *, days: float) -> None:
     """Run the timer at `NOW`; tasks are kept for some days."""
-    blueprint = timers.purge_function("0 * * * * *", timedelta(days=days), lambda: NOW)
-    function = functions_of(blueprint)["purge"].get_user_function()
+    found = functions_of(host.add_purge, "0 * * * * *", timedelta(days=days), lambda: NOW)
+    function = found["purge"].get_user_function()
     timer: Any = None
     await getattr(function, "client_function", function)(timer, client)
 
@@ -203,5 +192,5 @@ async def test_purge_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO, "functions"):
         await _purge(Client(ConnectionError("no answer")), days=1)
         await _purge(Client(), days=1)
-    lines = [each.getMessage() for each in caplog.records if each.name == "functions.timers"]
+    lines = [each.getMessage() for each in caplog.records if each.name == "functions.host_functions"]
     assert lines == ["Durable instances are not purged: ConnectionError", 'purge {"instances": 7}']

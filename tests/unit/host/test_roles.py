@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import azure.functions as func
 import pytest
 
 from functions.core.workflow_definition import DefinitionError
@@ -17,7 +16,7 @@ from functions.messaging.queue_names import QUEUES, dead_letter_queue, live_queu
 from functions.messaging.senders import ForbiddenQueueError
 from functions.roles import REACHES, AppRole, kind_of
 from functions.storage.azure_table import AzureTable
-from functions.table_clients import TableAccount
+from functions.table_accounts import TableAccount
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 from tests.fakes.application import SETTINGS, agent_addresses, wired
@@ -37,10 +36,8 @@ def wired_for(*roles: AppRole, **settings: str) -> Wiring:
 
 def functions_of(*roles: AppRole) -> dict[str, Any]:
     """Return the functions of an application, by name."""
-    app = func.FunctionApp()
-    for blueprint in wired_for(*roles).blueprints():
-        app.register_functions(blueprint)
-    return {str(each.get_function_name()): each for each in app.get_functions()}
+    functions = wired_for(*roles).function_app().get_functions()
+    return {str(each.get_function_name()): each for each in functions}
 
 
 def bindings_of(functions: Iterable[Any]) -> list[Any]:
@@ -140,12 +137,12 @@ _START = """
 import sys
 from functions.settings import load_settings
 from functions.storage.azure_table import AzureTable
-from functions.table_clients import TableAccount
+from functions.table_accounts import TableAccount
 from functions.wiring import Wiring, start_telemetry
 from functions.workflows.registry import load_registrations
 settings = load_settings()
 start_telemetry(settings)
-print(len(Wiring(settings, load_registrations()).blueprints()), *sys.modules)
+print(len(Wiring(settings, load_registrations()).function_app().get_functions()), *sys.modules)
 """
 
 
@@ -159,6 +156,6 @@ def test_start_imports_no_more_than_it_needs() -> None:
         capture_output=True,
         text=True,
     )
-    blueprints, *modules = started.stdout.split()
-    assert int(blueprints) > 10
+    functions, *modules = started.stdout.split()
+    assert int(functions) > 10
     assert _LATER.isdisjoint(modules), sorted(_LATER.intersection(modules))

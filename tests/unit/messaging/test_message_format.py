@@ -171,10 +171,14 @@ def test_callers_see_no_internal_text(reason: str | None, public: str | None) ->
 
 
 def test_order_is_read_as_it_was_written() -> None:
-    """Without its empty fields."""
+    """Without its empty fields. A single order is a message of its own."""
     order = submission(reply_to="notices-demo", version=2)
     assert read_message(SubmissionMessage, order.body) == order
     assert b"correlation_id" not in order.body
+    [(message, _)] = order_messages([submission(correlation_id="c-1")], [None])
+    assert (message.message_id, message.correlation_id) == (submission().id, "c-1")
+    assert each_order(message) == [message]
+    assert list(order_messages([], [])) == []
 
 
 @pytest.mark.parametrize(
@@ -235,14 +239,6 @@ def test_orders_travel_together_and_arrive_one_by_one(sizes: list[int]) -> None:
     assert max(count for _, count in groups) <= MOST_IN_GROUP
     assert max(len(message.body) for message, _ in groups) <= 200_000
     assert len({message.message_id for message, _ in groups}) == len(groups)
-
-
-def test_single_order_is_a_message_of_its_own() -> None:
-    """With its correlation id."""
-    [(message, _)] = order_messages([submission(correlation_id="c-1")], [None])
-    assert (message.message_id, message.correlation_id) == (submission().id, "c-1")
-    assert each_order(message) == [message]
-    assert list(order_messages([], [])) == []
 
 
 @pytest.mark.parametrize(

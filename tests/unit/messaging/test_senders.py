@@ -20,13 +20,17 @@ from azure.servicebus.exceptions import (
 
 from functions.connections import Connection
 from functions.core.record import Direction, Message, MessageKind
-from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome
+from functions.messaging.agent_messages import AgentRequest, ReplyOutcome, reply_to
 from functions.messaging.bus_clients import connect_bus
-from functions.messaging.message_format import QueueMessage
+from functions.messaging.message_format import QueueMessage, each_order
 from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
 from functions.messaging.senders import MessageSender, SendError
+from functions.telemetry.spans import span
 from tests.fakes.storage_process import START
 from tests.unit.messaging.test_message_format import TRACE, about, submission
+from tests.unit.telemetry.conftest import Spans, links_of, spans, traceparent_of
+
+__all__ = ["spans"]
 
 
 class BusClient:
@@ -116,14 +120,6 @@ def request(seconds: float) -> AgentRequest:
     )
 
 
-def reply() -> AgentReply:
-    """Return a reply."""
-    facts = request(1).model_dump(
-        include={"schema_version", "task_id", "step", "direction", "epoch", "start_id"}
-    )
-    return AgentReply(**facts, outcome=ReplyOutcome.DONE)
-
-
 async def test_each_message_goes_to_its_queue(bus: Bus) -> None:
     """Scheduled for its time."""
     later = START + timedelta(hours=1)
@@ -138,7 +134,7 @@ async def test_each_message_goes_to_its_queue(bus: Bus) -> None:
         await bus.sender.send(message)
     await bus.sender.send(about(MessageKind.RECEIVED))
     await bus.sender.send_request("payment", request(30))
-    await bus.sender.send_reply(reply())
+    await bus.sender.send_reply(reply_to(request(1), ReplyOutcome.DONE))
     queues = ["scheduler-requests"] * 3 + [
         "operator-alerts",
         "notices-demo",
@@ -169,20 +165,15 @@ async def test_request_expires_at_its_deadline(bus: Bus, seconds: float, lives: 
 
 
 async def test_messages_that_wait_together_leave_together(bus: Bus) -> None:
-    """Over one connection, at most as many bytes as the queue accepts, properties included."""
+    """Over one connection, at most as many bytes as the queue accepts, properties and labels included."""
     await asyncio.gather(*(bus.put(f"m-{n}") for n in range(20)))
     assert [len(batch) for _, batch in bus.client.batches] == [20]
     await asyncio.gather(*(bus.put(f"n-{n}", 48 * 1024) for n in range(9)))
     await asyncio.gather(*(bus.put(f"o-{n}", note="x" * 30_000) for n in range(12)))
-    assert [len(batch) for _, batch in bus.client.batches[1:]] == [4, 4, 1, 6, 6]
-    assert (bus.client.opened, bus.figures["messages"]) == (["q"], 41)
-
-
-async def test_labels_count_in_the_size_of_a_batch(bus: Bus) -> None:
-    """A batch with too many would fail with all its messages."""
-    message = QueueMessage(message_id="m", body=b"{}", subject="s" * 32_000)
-    await asyncio.gather(*(bus.sender.put("q", message) for _ in range(12)))
-    assert [len(batch) for _, batch in bus.client.batches] == [6, 6]
+    labelled = QueueMessage(message_id="m", body=b"{}", subject="s" * 32_000)
+    await asyncio.gather(*(bus.sender.put("q", labelled) for _ in range(12)))
+    assert [len(batch) for _, batch in bus.client.batches[1:]] == [4, 4, 1, 6, 6, 6, 6]
+    assert (bus.client.opened, bus.figures["messages"]) == (["q"], 53)
 
 
 async def test_messages_during_a_send_leave_with_the_next(bus: Bus) -> None:
@@ -260,6 +251,31 @@ async def test_orders_of_a_request_are_few_messages(bus: Bus) -> None:
     assert bus.client.sent[-1][1].message_id == orders[0].id
     bus.client.failures["submissions"] = ServiceBusConnectionError(message="gone")
     assert [type(each) for each in await bus.sender.submit(orders[:30])] == [SendError] * 30
+
+
+def received(bus: Bus) -> list[QueueMessage]:
+    """Return the orders of the messages that were sent."""
+    messages = [
+        QueueMessage.received(
+            cast("str", each.message_id), b"".join(each.body), cast("Any", each.application_properties)
+        )
+        for _, each in bus.client.sent
+    ]
+    return [order for message in messages for order in each_order(message)]
+
+
+async def test_orders_of_a_batch_have_traces_of_their_own(spans: Spans) -> None:
+    """Each is linked to the request."""
+    bus = Bus()
+    with span("POST", {}):
+        await bus.sender.submit([submission("a"), submission("b")])
+    submitted = [each for each in spans.all() if each.name == "submit"]
+    assert [each.properties for each in received(bus)] == [
+        {"traceparent": traceparent_of(each)} for each in submitted
+    ]
+    request = traceparent_of(spans.one("POST"))
+    assert [links_of(each) for each in submitted] == [[request], [request]]
+    assert len({traceparent_of(each).split("-")[1] for each in (*submitted, spans.one("POST"))}) == 3
 
 
 # Connections

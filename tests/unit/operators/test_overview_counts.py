@@ -16,12 +16,12 @@ from functions.core.task_events import OutcomeKind, Suspended
 from functions.core.workflow_definition import Workflow
 from functions.messaging.intake_measurement import record_intake
 from functions.messaging.queue_depths import Backlog
-from functions.operators.minute_rows import minutes_since, write_minute
+from functions.operators.minute_rows import MINUTES_PARTITION, minutes_since, write_minute
 from functions.storage.row_keys import shard_name
 from functions.storage.table_contract import RowChange
+from functions.supervisor.old_rows import delete_timed_rows
 from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows
 from functions.telemetry.task_counts import TaskCounter
-from functions.timers import delete_minutes_before
 from tests.fakes.clock import START
 from tests.unit.operators.conftest import LINE, SHARDS, TRIP, Desk, Parcel, request
 
@@ -129,7 +129,7 @@ async def test_old_rows_of_minutes_are_deleted(desk: Desk) -> None:
         minute = MINUTE + timedelta(minutes=number)
         await write_minute(desk.table, minute, "one", {TaskCounter.ACCEPTED: 1})
     before = MINUTE + timedelta(minutes=240)
-    deleted = [await delete_minutes_before(desk.table, before, 200) for _ in range(3)]
+    deleted = [await delete_timed_rows(desk.table, (MINUTES_PARTITION,), "", before, 200) for _ in range(3)]
     assert deleted == [200, 40, 0]
     assert len(await minutes_since(desk.table, MINUTE)) == 10
 

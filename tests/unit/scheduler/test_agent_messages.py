@@ -12,12 +12,9 @@ import pytest
 from functions.agents.agent_call import AgentCall
 from functions.core.record import Direction
 from functions.core.task_events import OutcomeKind
-from functions.messaging.agent_messages import (
-    AgentReply,
-    AgentRequest,
-    requests_queue,
-)
+from functions.messaging.agent_messages import AgentReply, AgentRequest
 from functions.messaging.message_format import MOST_MESSAGE_BYTES, MessageError, read_message
+from functions.messaging.queue_names import requests_queue
 
 START_ID = "5f0c3e0a9b7d4c1e8a26d3f4b5c6a7e8"
 CALL = AgentCall(

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from functions.core.workflow_definition import DefinitionError
 from functions.services.application import services_application
-from functions.services.service import booking_service
+from functions.services.service import SampleService
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.unit.api.scene import problem
@@ -19,14 +19,10 @@ from tests.unit.api.scene import problem
 
 @pytest.mark.parametrize("name", ["loyalty-points", "tasks", "rejected", "faults", "Points", "p2", ""])
 def test_name_that_its_table_cannot_have_is_refused(name: str) -> None:
-    """The error names the service and the rule."""
+    """The error names the service and the rule. Two services never share a table."""
     with pytest.raises(DefinitionError, match=f"sample service '{name}': its name must be"):
-        booking_service(name, BaseModel)
-
-
-def test_table_is_named_after_the_service() -> None:
-    """So that two services never share one."""
-    assert booking_service("parcels", BaseModel).table == "Parcels"
+        SampleService(name, BaseModel)
+    assert SampleService("parcels", BaseModel).table == "Parcels"
 
 
 class _Empty:
@@ -58,6 +54,6 @@ async def test_bodies_have_limits(path: str, body: bytes, content_type: str, sta
     class Parcel(BaseModel):
         kind: int
 
-    services = (booking_service("parcels", Parcel),)
+    services = (SampleService("parcels", Parcel),)
     client = AsgiClient(services_application(services, lambda _: _NO_FAULTS, FakeClock().now))
     problem(await client.send("PUT", path, body, content_type=content_type), status)

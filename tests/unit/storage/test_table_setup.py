@@ -8,7 +8,7 @@ import pytest
 from azure.core.exceptions import ResourceExistsError, ServiceRequestError
 from azure.data.tables import TableServiceClient
 
-from functions.table_setup import ROW_FORMAT, TASKS_TABLE, TableSetupError, prepare_tables
+from functions.table_accounts import ROW_FORMAT, TASKS_TABLE, TableSetupError, prepare_tables
 
 
 class Account:

@@ -132,6 +132,13 @@ class Bench:
         """Return the rejected messages, the oldest first."""
         return list((await self.rejected.listed((), 100)).messages)[::-1]
 
+    async def resent(self, kept: RejectedMessage) -> QueueMessage:
+        """Return the message that an operator sends again."""
+        resent = await self.rejected.resend(kept.id, "olga", "why")
+        assert resent is not None
+        assert resent[1] is not None
+        return resent[1]
+
     async def _start(self, run: RunRequest) -> bool:
         self.runs.append(run.id)
         return True

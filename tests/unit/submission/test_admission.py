@@ -154,10 +154,8 @@ async def test_message_that_cannot_be_used_is_kept_with_the_reason(
     assert (kept.queue, kept.message_id, kept.size) == ("submissions", "m-1", len(content))
     assert kept.reason.startswith(reason)
     assert (bench.table.rows, bench.runs) == ({}, [])
-    resent = await bench.rejected.resend(kept.id, "olga", "why")
-    assert resent is not None
-    assert resent[1] is not None
-    assert (resent[1].body, resent[1].properties) == (content, {"tenant": "blue"})
+    resent = await bench.resent(kept)
+    assert (resent.body, resent.properties) == (content, {"tenant": "blue"})
 
 
 async def test_function_that_fails_is_logged_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
@@ -214,10 +212,8 @@ async def test_order_of_a_missing_version_waits_for_a_day(bench: Bench, changes:
     [kept] = await bench.rejections()
     assert kept.reason == f"workflow: no {text} was deployed for a day"
     assert copy_of(message, DeliveryCounts()).properties == original.properties
-    resent = await bench.rejected.resend(kept.id, "olga", "it is being deployed")
-    assert resent is not None
-    assert resent[1] is not None
-    assert await bench.admission.take(resent[1]) is Admitted.PUT_BACK  # for a day again
+    resent = await bench.resent(kept)
+    assert await bench.admission.take(resent) is Admitted.PUT_BACK  # for a day again
     assert DeliveryCounts.of(bench.put_back[-1][1]) == DeliveryCounts(put_back=1)
 
 
@@ -242,16 +238,6 @@ async def test_other_order_under_a_known_id_is_rejected(bench: Bench, changes: A
     [kept] = await bench.rejections()
     assert (kept.message_id, kept.task, kept.reason) == ("m-2", "t-1", "another order is recorded as t-1")
     assert (await bench.record()).order.payload == '{"weight":3}'
-
-
-async def test_order_that_the_table_refuses_is_rejected(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It would be refused again."""
-    keys = [f"key {number}" for number in range(100)]
-    monkeypatch.setattr("functions.submission.admission.search_keys", lambda *_: keys)
-    assert await bench.take(body()) is Admitted.REJECTED
-    assert "do not fit" in (await bench.rejections())[0].reason
 
 
 @pytest.mark.parametrize("fault", [TableFault.NOT_SENT, TableFault.NO_ANSWER])

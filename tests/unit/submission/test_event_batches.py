@@ -18,6 +18,7 @@ from functions.messaging.rejected_messages import LostMessage, LostMessages
 from functions.storage.table_contract import TransientStorageError
 from functions.storage.table_maintenance import delete_finished
 from functions.submission import event_batches
+from functions.submission.admission import Admission
 from functions.submission.event_batches import MOST_EVENT_BYTES, EventBatches, events_of
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
@@ -25,6 +26,8 @@ from tests.unit.api.scene import Priced
 from tests.unit.submission.bench import Bench, body, workflow
 
 HUB = "eventhub|order-events"
+
+type Errors = dict[str, Exception]
 
 
 @dataclass
@@ -126,45 +129,34 @@ async def test_event_keeps_its_properties(bench: HubBench) -> None:
     properties = {"tenant": "blue", "Diagnostic-Id": "00-ab-cd-01", "half": "a\ud800"}
     await bench.hand_over(batch(b"{", properties=[properties]))
     [kept] = await bench.rejections()
-    resent = await bench.rejected.resend(kept.id, "olga", "why")
-    assert resent is not None
-    assert resent[1] is not None
-    assert resent[1].properties == {
+    resent = await bench.resent(kept)
+    assert resent.properties == {
         "tenant": "blue",
         "Diagnostic-Id": "00-ab-cd-01",
         "traceparent": "00-ab-cd-01",
     }
 
 
-class Defects:
-    """An admission that meets an error with some tasks."""
-
-    def __init__(self, bench: HubBench, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.errors: dict[str, Exception] = {}
-        take = bench.admission.take
-
-        async def failing(message: Any, **others: Any) -> Any:
-            name = json.loads(message.body)["task_id"]
-            if name in self.errors:
-                raise self.errors[name]
-            return await take(message, **others)
-
-        monkeypatch.setattr(
-            type(bench.admission), "take", lambda _self, message, **others: failing(message, **others)
-        )
-
-
 @pytest.fixture
-def defects(bench: HubBench, monkeypatch: pytest.MonkeyPatch) -> Defects:
-    """Return the errors of the admission by task."""
-    return Defects(bench, monkeypatch)
+def errors(monkeypatch: pytest.MonkeyPatch) -> Errors:
+    """Return the errors that the admission meets, by task."""
+    errors, take = dict[str, Exception](), Admission.take
+
+    async def failing(self: Admission, message: Any, **others: Any) -> Any:
+        name = json.loads(message.body)["task_id"]
+        if name in errors:
+            raise errors[name]
+        return await take(self, message, **others)
+
+    monkeypatch.setattr(Admission, "take", failing)
+    return errors
 
 
 async def test_event_that_meets_a_defect_is_lost_alone(
-    bench: HubBench, defects: Defects, caplog: pytest.LogCaptureFixture
+    bench: HubBench, errors: Errors, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It would block its partition. The log has the traceback, and the reason no text of the error."""
-    defects.errors = {"b": RuntimeError("secret")}
+    errors |= {"b": RuntimeError("secret")}
     await bench.hand_over(batch(*map(body, "abc"), partition="1", first=10))
     [kept] = await bench.rejections()
     assert (kept.queue, kept.task, kept.reason) == (HUB, "b", "failed unexpectedly: RuntimeError")
@@ -174,45 +166,45 @@ async def test_event_that_meets_a_defect_is_lost_alone(
 
 
 @pytest.mark.parametrize(
-    ("events", "errors", "is_ours"), [(10, 6, True), (10, 5, False), (9, 9, False), (40, 21, True)]
+    ("events", "failing", "is_ours"), [(10, 6, True), (10, 5, False), (9, 9, False), (40, 21, True)]
 )
 async def test_error_of_most_events_is_a_defect_of_the_application(
-    bench: HubBench, defects: Defects, events: int, errors: int, *, is_ours: bool
+    bench: HubBench, errors: Errors, events: int, failing: int, *, is_ours: bool
 ) -> None:
     """Then the batch is delivered again and nothing is lost. A small batch proves nothing."""
     names = [f"t-{number}" for number in range(events)]
-    defects.errors = {name: RuntimeError("bug") for name in names[:errors]}
+    errors |= {name: RuntimeError("bug") for name in names[:failing]}
     events_again = batch(*map(body, names))
     if not is_ours:
         await bench.hand_over(events_again)
-        assert len(await bench.rejections()) == errors
+        assert len(await bench.rejections()) == failing
         return
     with pytest.raises(ExceptionGroup):
         await bench.hand_over(events_again)
-    assert (await bench.rejections(), len(bench.tasks())) == ([], events - errors)
-    defects.errors = {}
+    assert (await bench.rejections(), len(bench.tasks())) == ([], events - failing)
+    errors.clear()
     await bench.hand_over(events_again)
     assert bench.tasks() == set(names)
 
 
-async def test_batch_waits_for_a_service_that_fails(bench: HubBench, defects: Defects) -> None:
+async def test_batch_waits_for_a_service_that_fails(bench: HubBench, errors: Errors) -> None:
     """The others are recorded. A defect in the same batch is not alerted at each retry."""
-    defects.errors = {"b": TransientStorageError("HTTP 503"), "bug": RuntimeError()}
+    errors |= {"b": TransientStorageError("HTTP 503"), "bug": RuntimeError()}
     events = batch(*map(body, ("a", "b", "bug")))
     for _ in range(3):
         with pytest.raises(ExceptionGroup) as raised:
             await bench.hand_over(events)
         assert {type(each) for each in raised.value.exceptions} == {TransientStorageError, RuntimeError}
     assert (bench.alerts, await bench.rejections(), bench.tasks()) == ([], [], {"a"})
-    del defects.errors["b"]
+    del errors["b"]
     await bench.hand_over(events)
     assert (len(bench.alerts), bench.tasks()) == (1, {"a", "b"})
 
 
-async def test_batch_waits_while_an_event_cannot_be_kept(bench: HubBench, defects: Defects) -> None:
+async def test_batch_waits_while_an_event_cannot_be_kept(bench: HubBench, errors: Errors) -> None:
     """The checkpoint of the host must not pass it."""
     bench.rejected_table.fault = lambda: TableFault.NOT_SENT
-    defects.errors = {"bug": RuntimeError()}
+    errors |= {"bug": RuntimeError()}
     for content in (b'{"task_id":"x"}', body("bug")):
         with pytest.raises(ExceptionGroup):
             await bench.hand_over(batch(body("a"), content))
@@ -265,14 +257,6 @@ async def test_replay_after_the_retention_creates_no_second_task(bench: HubBench
     assert {each.message_id for each in await bench.rejections()} == {"3/0"}
     await bench.take(body("a"), "m-2")  # an operator sends it again
     assert bench.tasks() == {"a"}
-
-
-async def test_order_of_a_missing_version_waits_on_the_queue(bench: HubBench) -> None:
-    """The partition does not wait for a deployment."""
-    await bench.hand_over(batch(body("new", version=9), body("a")))
-    [(queue, message, _)] = bench.put_back
-    assert (queue, message.body) == ("submissions", body("new", version=9))
-    assert (await bench.rejections(), bench.tasks()) == ([], {"a"})
 
 
 async def test_replay_writes_nothing(bench: HubBench) -> None:
@@ -334,14 +318,14 @@ async def test_bounded_number_of_orders_is_recorded_at_once(
     monkeypatch.setattr(event_batches, "_EVENTS_AT_ONCE", 4)
     bench.restart()
     under_way, release = list[int](), asyncio.Event()
-    take = type(bench.admission).take
+    take = Admission.take
 
     async def held(self: Any, message: Any, **others: Any) -> Any:
         under_way.append(1)
         await release.wait()
         return await take(self, message, **others)
 
-    monkeypatch.setattr(type(bench.admission), "take", held)
+    monkeypatch.setattr(Admission, "take", held)
     batches = [batch(*(body(f"{p}-{n}") for n in range(3)), partition=f"{p}") for p in range(3)]
     results = await asyncio.gather(*map(bench.hand_over, batches), return_exceptions=True)
     assert len(under_way) == 4
@@ -364,7 +348,7 @@ async def test_other_work_runs_between_large_events(bench: HubBench, monkeypatch
     async def parse(_self: Any, message: Any, **_others: Any) -> Any:
         rounds[-1] += len(message.body)
 
-    monkeypatch.setattr(type(bench.admission), "take", parse)
+    monkeypatch.setattr(Admission, "take", parse)
     others = asyncio.create_task(other_work())
     await bench.hand_over(batch(*(body(f"t-{number}").ljust(24 * 1024) for number in range(30))))
     others.cancel()

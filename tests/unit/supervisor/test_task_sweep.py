@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -23,8 +23,8 @@ from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.intake_measurement import IntakeBounds
 from functions.storage.row_keys import TaskIndex, gate_key, index_range, shard_name
 from functions.storage.table_contract import RowChange, RowQuery, TransientStorageError, UnwritableRowsError
-from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, Heartbeat
-from functions.timers import sweep_once
+from functions.supervisor.sweep_progress import _HEARTBEAT, SUPERVISOR, Heartbeat, SweepReport, report_sweep
+from functions.supervisor.task_sweep import sweep_once
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START, line, order, virtual_now
@@ -291,48 +291,43 @@ class _WithoutChild(WorkflowRegistry):
         return None if name == "child" else super().find(name, version)
 
 
+def _request(_payload: Payload, _results: Results, _item: int = 0) -> dict[str, object]:
+    return {}
+
+
+def _with_items(*items: int) -> Workflow[Payload]:
+    step = Step("a", for_each=lambda _: list(items), request=_request)
+    return Workflow("w", payload=Payload, steps=[step])
+
+
+_CHILD = Workflow("child", payload=Payload, steps=[Step("a", request=_request)])
+_PARENT = Workflow("w", payload=Payload, steps=[WorkflowStep("c", workflow="child", request=_request)])
+
+
+@pytest.mark.parametrize(
+    ("submitted", "early", "deployed"),
+    [
+        (_PARENT, _WithoutChild([_PARENT, _CHILD]), [_PARENT, _CHILD]),
+        (_with_items(1, 2), WorkflowRegistry([_with_items(1, 3)]), [_with_items(1, 2)]),
+    ],
+    ids=["child", "items"],
+)
 @virtual
-async def test_task_is_not_resumed_before_the_workflow_of_its_child_is_deployed() -> None:
-    """Otherwise its run would suspend it again, in each sweep."""
+async def test_task_is_not_resumed_before_its_child_and_its_items_are_deployed(
+    submitted: Workflow[Payload], early: WorkflowRegistry, deployed: list[Workflow[Payload]]
+) -> None:
+    """Otherwise its run would suspend it again, with an alert in each sweep."""
     table = IndexedTable()
-
-    def request(_payload: Payload, _results: Results) -> dict[str, object]:
-        return {}
-
-    child = Workflow("child", payload=Payload, steps=[Step("a", request=request)])
-    parent = Workflow("w", payload=Payload, steps=[WorkflowStep("c", workflow="child", request=request)])
-    await Supervised(table).submit("t1", parent)
-    await Supervised(table).change("t1", Suspended(reason="workflow child is not deployed"))
+    await Supervised(table).submit("t1", submitted)
+    await Supervised(table).change("t1", NOT_DEPLOYED)
     before = await Supervised(table).record("t1")
-    early = Supervised(table, registry=_WithoutChild([parent, child]))
-    assert (await early.sweep()).resumed == 0
-    assert await early.record("t1") == before
-    process = Supervised(table, registry=WorkflowRegistry([parent, child]))
-    assert (await process.sweep()).resumed == 1
-    assert (await process.record("t1")).suspension is None
-
-
-@virtual
-async def test_task_is_not_resumed_before_its_items_are_deployed() -> None:
-    """It is alerted once, although its steps and their names are the same."""
-    table = IndexedTable()
-
-    def request(_payload: Payload, _results: Results, item: int) -> dict[str, object]:
-        return {"item": item}
-
-    def of(*items: int) -> Workflow[Payload]:
-        return Workflow(
-            "w", payload=Payload, steps=[Step("a", for_each=lambda _: list(items), request=request)]
-        )
-
-    await Supervised(table).submit("t1", of(1, 2))
-    await Supervised(table).change("t1", Suspended(reason="w is deployed with other items of step a"))
-    before = await Supervised(table).record("t1")
-    other = Supervised(table, registry=WorkflowRegistry([of(1, 3)]))
+    other = Supervised(table, registry=early)
     for _ in range(3):
         assert (await other.sweep()).resumed == 0
     assert await other.record("t1") == before
-    assert (await Supervised(table, registry=WorkflowRegistry([of(1, 2)])).sweep()).resumed == 1
+    process = Supervised(table, registry=WorkflowRegistry(deployed))
+    assert (await process.sweep()).resumed == 1
+    assert (await process.record("t1")).suspension is None
 
 
 @virtual
@@ -474,3 +469,40 @@ async def test_run_that_starts_before_the_recovery_wins() -> None:
     process.storage.read = then_start  # type: ignore[method-assign, assignment]
     report = await process.sweep()
     assert (report.recovered, (await other.record("t0000")).epoch) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "level"),
+    [
+        ({"examined": 3}, logging.INFO),
+        ({"failed": 1}, logging.WARNING),
+        ({"left": {"due 000": None}}, logging.WARNING),
+        ({"corrupt": {"t1|task": "no JSON"}}, logging.WARNING),
+    ],
+)
+async def test_sweep_is_logged_in_one_line(
+    fields: dict[str, object], level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Alert rules read its figures. A sweep that needs attention is a warning."""
+    report = SweepReport(datetime(2026, 1, 1, tzinfo=UTC), **fields)  # type: ignore[arg-type]
+
+    async def sweep() -> SweepReport:
+        return report
+
+    with caplog.at_level(logging.INFO, "functions"):
+        await report_sweep("supervisor sweep", sweep)
+    [record] = caplog.records
+    assert record.levelno == level
+    assert record.getMessage().startswith("supervisor sweep {")
+
+
+async def _fail(*_: object) -> Any:
+    raise ConnectionError("no answer")
+
+
+async def test_sweep_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """It raises nothing; the next sweep tries again."""
+    await report_sweep("supervisor sweep", _fail)
+    assert [record.getMessage() for record in caplog.records] == [
+        "supervisor sweep failed",
+    ]

@@ -10,7 +10,6 @@ from opentelemetry.metrics import set_meter_provider
 from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
-    Gauge,
     HistogramDataPoint,
     InMemoryMetricReader,
     NumberDataPoint,
@@ -44,10 +43,6 @@ class Measured:
             key: point.sum if isinstance(point, HistogramDataPoint) else point.value
             for key, point in self._points(Sum, SdkHistogram)
         }
-
-    def levels(self) -> dict[Series, float]:
-        """Give gauges' values, by series."""
-        return {key: point.value for key, point in self._points(Gauge) if isinstance(point, NumberDataPoint)}
 
     def bounds(self, name: str) -> Sequence[float]:
         """Give the bounds of a histogram that has measured something."""

@@ -14,7 +14,7 @@ import pytest
 from functions.core.record import FailurePolicy, StepSpec, StepType, TaskRecord
 from functions.core.task_events import Due, EventReceived, OutcomeKind, Resubmitted
 from functions.storage.table_contract import TransientStorageError
-from functions.telemetry.task_counts import MinuteCounter, TaskCounter, TaskCounts
+from functions.telemetry.task_counts import TaskCounter, TaskCounts
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import StorageProcess, line
@@ -34,8 +34,7 @@ class Counted(StorageProcess):
     def __init__(self) -> None:
         self.clock = FakeClock()
         super().__init__(IndexedTable(), self.clock.now)
-        self.minutes = MinuteCounter(_no_row, now=self.clock.now, new_id=str)
-        self.counts = TaskCounts(self.minutes)
+        self.counts = TaskCounts(_no_row, now=self.clock.now, new_id=str)
 
     def count(self) -> None:
         """Count the changes since the last call."""
@@ -174,7 +173,7 @@ class Bench:
         self.failure: Exception | None = None
         self.sleeps: list[float] = []
         self._wakes = asyncio.Semaphore(0)
-        self.minutes = MinuteCounter(
+        self.counts = TaskCounts(
             self._write,
             now=self.clock.now,
             new_id=self._new_id,
@@ -199,7 +198,7 @@ class Bench:
     def accept(self, times: int = 1) -> None:
         """Count accepted tasks."""
         for _ in range(times):
-            self.minutes.increment(TaskCounter.ACCEPTED)
+            self.counts.increment(TaskCounter.ACCEPTED)
 
     async def pass_minutes(self, minutes: int = 1) -> None:
         """End a number of minutes, each with its write."""
@@ -285,9 +284,9 @@ async def test_counters_of_the_console_and_of_opentelemetry_are_the_same(
     await counted.begin(*line(1))
     await counted.outcome("s0")
     for transition in counted.announced:
-        TaskCounts(bench.minutes).count(transition.before, transition.after)
+        bench.counts.count(transition.before, transition.after)
     before = counted.announced[0].after
-    TaskCounts(bench.minutes).count(before, replace(before))
+    bench.counts.count(before, replace(before))
     await bench.pass_minutes()
     [counts] = bench.rows.values()
     assert counts == {TaskCounter.ACCEPTED: 1, TaskCounter.PROCESSED: 1}

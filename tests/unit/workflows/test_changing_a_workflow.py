@@ -8,7 +8,7 @@ from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.record import TaskRecord
 from functions.core.rules import admit
 from functions.workflow import Step, Workflow
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 from tests.fakes.storage_process import virtual_now
 from tests.house.documents import ROOT, code_blocks
 from tests.unit.scheduler.world import Parcel, World, request

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 
-import azure.functions as func
-
 from functions.roles import AGENT_TABLES
 from functions.settings import load_settings
-from functions.table_clients import TableAccount
+from functions.table_accounts import TableAccount
 from functions.wiring import Wiring
 from functions.workflows.registry import load_registrations
 
@@ -20,6 +18,4 @@ with TableAccount(settings.state_store_connection).service() as service:
 wiring = Wiring(settings, load_registrations())
 wiring.prepare()
 
-app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
-for blueprint in wiring.blueprints():
-    app.register_functions(blueprint)
+app = wiring.function_app()

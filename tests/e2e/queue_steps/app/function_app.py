@@ -7,14 +7,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
-import azure.functions as func
 from pydantic import BaseModel
 
 from functions import wiring
 from functions.messaging.queue_names import QUEUES, QueueTimes
 from functions.settings import load_settings
 from functions.workflow import Json, QueueStep, Results, Workflow, days
-from functions.workflows.registration import Registration
+from functions.workflows.registry import Registration
 
 _CLOCK = Path(os.environ["CLOCK_FILE"])
 
@@ -47,6 +46,4 @@ patch.dict(QUEUES, {"agent-payment-requests": QueueTimes(15, days(60))}).start()
 application = wiring.Wiring(load_settings(), [LETTERS])
 application.prepare()
 
-app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
-for blueprint in application.blueprints():
-    app.register_functions(blueprint)
+app = application.function_app()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import azure.functions as func
-
 from functions.agents import http_agent
 from functions.settings import load_settings
 from functions.wiring import Wiring
@@ -15,6 +13,4 @@ http_agent._ATTEMPT_SECONDS = 86_400
 wiring = Wiring(load_settings(), REGISTRATIONS)
 wiring.prepare()
 
-app = func.FunctionApp(http_auth_level=func.AuthLevel.FUNCTION)
-for blueprint in wiring.blueprints():
-    app.register_functions(blueprint)
+app = wiring.function_app()
