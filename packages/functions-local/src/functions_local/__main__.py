@@ -80,7 +80,7 @@ async def _run(arguments: argparse.Namespace) -> None:
 
 
 def _exit_at_once(code: int) -> NoReturn:
-    """End the process although a thread of the app still runs; Python would wait for it without limit."""
+    """Exit although a thread of the app still runs: Python would wait for the thread without a timeout."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

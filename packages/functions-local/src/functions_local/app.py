@@ -1,6 +1,6 @@
-"""The app as the host sees it: each indexed function with its trigger and bindings as typed values.
+"""Typed values of the app: each indexed function with its trigger and bindings.
 
-Read once, at start, from the worker's metadata; every other part of the host works with these values.
+The host reads them once, at start, from the worker's metadata.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TimerTrigger:
 
 @dataclass(frozen=True, slots=True)
 class ServiceBusTrigger:
-    """A queue to read; with `many`, one invocation gets a list of messages."""
+    """A queue to read; with `many`, one invocation receives a list of messages."""
 
     parameter: str
     connection: str
@@ -83,9 +83,9 @@ class ServiceBusTrigger:
 
 @dataclass(frozen=True, slots=True)
 class EventHubTrigger:
-    """An event hub to read, all partitions of it; one invocation gets a list of events.
+    """An event hub whose partitions are all read; one invocation receives a list of events.
 
-    Without `binary`, bodies pass through text.
+    Without `binary`, the bodies are decoded as text.
     """
 
     parameter: str
@@ -118,7 +118,7 @@ type Trigger = (
 
 @dataclass(frozen=True, slots=True)
 class ServiceBusOutput:
-    """An output binding: what the function sets on parameter `name`, or returns (`$return`), is sent."""
+    """An output binding: sends the value of parameter `name`, or the return value (`$return`)."""
 
     name: str
     connection: str
@@ -135,7 +135,7 @@ class Function:
     durable_clients: tuple[str, ...]
     outputs: tuple[ServiceBusOutput, ...]
     retry: RetryPolicy | None
-    #: The output binding of the HTTP response, `$return` unless the app names another; None: it has none.
+    #: The output binding of the HTTP response, `$return` unless the app names another; None: no response.
     response: str | None = None
     #: All bindings, as in a function.json.
     bindings: tuple[Mapping[str, Any], ...] = ()
@@ -144,9 +144,9 @@ class Function:
 async def load_functions(
     worker: Worker, settings: AppSettings, folder: Path, *, skip_unsupported: bool
 ) -> list[Function]:
-    """Load the app and return its functions, without those that settings disable. Connects to nothing.
+    """Load the app and return its enabled functions, without a connection to any service.
 
-    What the host does not support raises StartError, or is left out with a warning, as is asked for. Raises
+    Raises StartError for an unsupported function, unless `skip_unsupported` skips it with a warning. Raises
     StartError also when the app cannot be loaded, has no function, or needs a setting that is missing.
     """
     indexed = await worker.start()
@@ -162,9 +162,9 @@ async def load_functions(
 def read_functions(
     indexed: Iterable[Indexed], settings: AppSettings, *, skip_unsupported: bool = False
 ) -> list[Function]:
-    """Turn what the worker has indexed into functions, without those that settings disable.
+    """Convert the worker's index into functions, without the functions that settings disable.
 
-    Raises StartError for what the host does not support, unless that is to be skipped, for what Azure would
+    Raises StartError for an unsupported function, unless it is skipped, for a function that Azure would
     refuse, and for a missing setting.
     """
     enabled = [each for each in indexed if not settings.disabled(each.name)]

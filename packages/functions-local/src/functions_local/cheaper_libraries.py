@@ -1,7 +1,7 @@
-"""What this host replaces in the libraries that it runs: costly work whose result is known already.
+"""Replacements of slow functions in the libraries that this host runs.
 
-Each replacement returns what the original would. They live in this process only: the app's packages stay as
-they are, and Azure runs the originals.
+Each replacement returns the same value as the original. They apply in this process only: the app's packages
+are not changed, and Azure runs the originals.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import Any
 
 _DURABLE_MODELS = "azure.durable_functions.models"
 
-#: How a time ends that names its zone, and how a format ends that accepts only such times.
+#: The end of a time with a zone, and of a format that requires a zone.
 _ZONE = re.compile(r"(Z|[+-]\d\d:\d\d)$")
 
 type _Parsed = tuple[datetime | None, str | None, Exception | None]
-#: Starts an orchestration by its function's name, with its id and the client's text; gives what a client is
-#: answered, or None when that is not certain.
+#: Starts an orchestration by function name, with its id and the client's text. Returns the response to the
+#: client, or None if the request must be sent over HTTP.
 type Start = Callable[[str, str, str | None], Awaitable[Mapping[str, str] | None]]
 type _Parse = Callable[[str, list[str]], _Parsed]
 
 
 def make_libraries_cheaper() -> None:
-    """Replace what costs most, once the app is imported."""
+    """Replace the slowest functions, once the app is imported."""
     if _DURABLE_MODELS in sys.modules:  # version 2 has none
         _make_replays_cheaper()
     _make_message_batches_cheaper()
 
 
 def make_starts_cheaper(rpc_url: str, start: Start) -> None:
-    """Spare a client's start its way over HTTP to this very process, a third of what it costs.
+    """Start orchestrations in process: HTTP to the same process is a third of the cost of a start.
 
-    What `start` does not do, such as refuse, takes that way, and is answered there.
+    A request for which `start` returns None, such as a refused one, is still sent over HTTP.
     """
     original = importlib.import_module(f"{_DURABLE_MODELS}.utils.http_utils").post_async_request
     plain = re.compile(re.escape(rpc_url) + r"orchestrators/([\w.~-]+)/([\w.~-]+)", re.ASCII)
@@ -57,11 +57,11 @@ def make_starts_cheaper(rpc_url: str, start: Start) -> None:
 
 
 def _make_replays_cheaper() -> None:
-    """Spare the Durable SDK, in each episode, what it has done in every earlier one.
+    """Replace work that the Durable SDK repeats in each episode.
 
-    It parses every timestamp of the history with dateutil: half of an orchestrator's running time. This host
-    writes those timestamps, always as ISO 8601 with a `Z`, for which `datetime.fromisoformat` returns an
-    equal, aware datetime. It also makes the class of the same named tuple, and parses the same two durations.
+    The SDK parses every timestamp of the history with dateutil: half of an orchestrator's running time. This
+    host writes the timestamps as ISO 8601 with a `Z`, for which `datetime.fromisoformat` returns an equal,
+    aware datetime. The SDK also creates the same named tuple class and parses the same two durations.
     """
     history = importlib.import_module(f"{_DURABLE_MODELS}.history.HistoryEvent")
     history.dt_parse = datetime.fromisoformat  # type: ignore[attr-defined]  # a name the SDK imported
@@ -74,7 +74,7 @@ def _make_replays_cheaper() -> None:
 
 
 class _Copied(list[Any]):
-    """Gives a copy of each object in it: what a function gets is its own to change."""
+    """Returns a copy of each of its objects, so that a function may change its input."""
 
     def __getitem__(self, index: Any) -> Any:
         value = super().__getitem__(index)
@@ -82,10 +82,10 @@ class _Copied(list[Any]):
 
 
 def _make_message_batches_cheaper() -> None:
-    """Spare the library, for each message of a batch, what is the same for all of them.
+    """Replace work that the library repeats for each message of a batch.
 
-    For each message and field it parses the JSON of all messages again, and it tries a time that has no zone
-    with a dozen formats that require one.
+    For each message and field, the library parses the JSON of all messages. It also tries a dozen formats
+    that require a zone for a time without a zone.
     """
     service_bus = importlib.import_module("azure.functions.servicebus")
     original = service_bus.json

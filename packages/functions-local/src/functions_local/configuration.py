@@ -11,7 +11,7 @@ from typing import Any
 
 LOCAL_SETTINGS = "local.settings.json"
 
-#: A string, to be kept, or a comment, which .NET's JSON readers skip; and a comma that nothing follows.
+#: A string, to be kept, or a comment, which .NET's JSON readers skip; and a trailing comma.
 _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _STRING_OR_LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
@@ -19,9 +19,9 @@ _PLACEHOLDER = re.compile(r"%([^%]+)%")
 
 
 class StartError(Exception):
-    """The host cannot start; each line of the text says of one thing what is wrong and how to fix it.
+    """The host cannot start; each line of the text names one fault and its fix.
 
-    `detail` holds a stack trace or the like, shown only with --verbose.
+    `detail` is a stack trace or similar text, printed only with --verbose.
     """
 
     def __init__(self, message: str, *, detail: str = "") -> None:
@@ -48,7 +48,7 @@ class AppSettings:
         return cls({**values, **environment})
 
     def export(self, environment: MutableMapping[str, str], app_folder: Path, address: str) -> None:
-        """Put the settings where the app reads them, with those that the Azure host always sets.
+        """Export the settings to `environment`, with the variables that the Azure host always sets.
 
         `address` is the host's own, such as `127.0.0.1:7071`.
         """
@@ -61,7 +61,7 @@ class AppSettings:
     def resolve(self, text: str, *, used_by: str) -> str:
         """Replace each `%NAME%` with that setting, as Azure does in binding attributes.
 
-        Raises StartError naming the missing setting and what uses it.
+        Raises StartError with the name of the missing setting and `used_by`.
         """
 
         def value(match: re.Match[str]) -> str:
@@ -84,19 +84,19 @@ def in_any_case(section: Mapping[str, Any], name: str) -> Any:
 
 
 def is_true(value: object) -> bool:
-    """Whether it is true, or that as text, which .NET reads in the same way."""
+    """Whether a value is true or the text `true` in any case, as .NET reads it."""
     return str(value).lower() == "true"
 
 
 def how_to_set(name: str) -> str:
-    """Say, for an error message, where to add a missing setting."""
+    """Return the part of an error message about where to add a missing setting."""
     return f'add "{name}" to Values in {LOCAL_SETTINGS}, or set it in the environment'
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a file with a JSON object, as .NET does: a byte-order mark, comments and last commas are allowed.
+    """Read a JSON object as .NET does: with a byte-order mark, comments and trailing commas.
 
-    Raises StartError when it has anything else in it.
+    Raises StartError for any other content.
     """
     try:
         text = _STRING_OR_COMMENT.sub(_only_string, path.read_text(encoding="utf-8-sig"))

@@ -1,4 +1,4 @@
-"""What the settings say of connections: a connection string, or a name in Azure and a login."""
+"""Connection settings: a connection string, or a host name in Azure and a login."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ConnectionSettings:
     def login(self) -> DefaultAzureCredential:
         """Return the developer's own Azure login."""
         if self._credential is None:
-            # Imported only here: it takes a tenth of a start, which most apps on this machine do not need.
+            # Imported here: the import takes a tenth of the start, and few local apps need it.
             from azure.identity.aio import DefaultAzureCredential as Credential  # noqa: PLC0415
 
             self._credential = Credential()
@@ -38,7 +38,7 @@ class ConnectionSettings:
 
 
 def missing(name: str, used_by: str) -> StartError:
-    """Return the error for a connection that no setting gives."""
+    """Return the error for a connection without a setting."""
     return StartError(f"{used_by} needs the setting {name}: {how_to_set(name)}")
 
 

@@ -1,4 +1,4 @@
-"""What messages and events have in common when a function gets them: the form of their metadata."""
+"""The common form of messages and events as a function's input: body and metadata."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Delivery:
 
 
 def plain_properties(properties: Mapping[Any, Any] | None) -> dict[str, Any]:
-    """Return application properties as JSON can hold them."""
+    """Convert application properties to JSON values."""
     return {plain(name): plain(value) for name, value in (properties or {}).items()}
 
 
 def plain(value: Any) -> Any:
-    """Return a value of AMQP as JSON can hold it."""
+    """Convert an AMQP value to a JSON value."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, datetime):
@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
 
 
 def utc_text(moment: datetime | None, *, zone: str = "") -> str | None:
-    """Return a time in UTC as text, which ends with `zone`; without one, the SDK makes a naive datetime."""
+    """Return a UTC time as text that ends with `zone`; without a zone, the SDK makes a naive datetime."""
     if moment is None:
         return None
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + zone

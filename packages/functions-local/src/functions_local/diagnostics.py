@@ -1,8 +1,8 @@
-"""What the host reports about running functions: labelled log lines, and functions that block the loop.
+"""Diagnostics of running functions: labelled log lines, and warnings about a blocked event loop.
 
-Host and functions share one event loop, which is the fastest arrangement. The price: an `async def` function
-that computes or waits without `await` stops everything, as does an orchestrator that does more than plan. A
-thread watches the loop and names that function.
+Host and functions share one event loop, for speed. So an `async def` function that computes or waits without
+`await` blocks the host, and so does an orchestrator that does more than plan. A thread watches the loop and
+logs the name of the blocking function.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _BEAT = 0.25
 
 _FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(invocation)s%(message)s"
 
-#: Loggers that report each frame, request or invocation at INFO and would hide the app's own lines.
+#: Loggers that write a line for each frame, request or invocation at INFO.
 _CHATTY = ("azure", "uamqp", "aiohttp.access", "asyncio", "httpx", "httpcore", "urllib3")
 
 
 class InvocationLabel(logging.Filter):
-    """Puts `[function invocation-id] ` before what a function logs, on the loop and on threads."""
+    """Prefixes a function's log lines with `[function invocation-id] `, on the loop and on threads."""
 
     def __init__(self, label: Callable[[], str | None]) -> None:
         super().__init__()

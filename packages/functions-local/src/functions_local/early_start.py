@@ -1,7 +1,7 @@
-"""What a host does before its app can be loaded: imports modules early, and waits for what the app needs.
+"""The host's start before the app is loaded: early imports of modules, and waits for services.
 
-An app that uses its services as soon as it is imported (it makes its tables, say) can be started together
-with them: meanwhile the host imports what needs none of them.
+An app that uses its services while it is imported, for example to create tables, can be started together with
+them: meanwhile the host imports modules that do not need the services.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from urllib.parse import urlsplit
 _log = logging.getLogger(__name__)
 
 _POLL = 0.02
-#: Seconds after which a try to connect, or an HTTP request, counts as not answered.
+#: Timeout in seconds of a connection attempt or an HTTP request.
 _TRY = 5.0
-#: Seconds of waiting after which the log says for what.
-_PATIENCE = 5.0
+#: Seconds of waiting after which the log names the address.
+_LOG_AFTER = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where something must answer before the app is loaded: an HTTP URL, or a TCP port."""
+    """The address of a service that must answer before the app is loaded: an HTTP URL or a TCP port."""
 
     text: str
 
@@ -64,7 +64,7 @@ class Address:
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import modules before the app. One that fails is only reported: the app's own import of it decides."""
+    """Import modules before the app. A failed import is only logged: the app imports the module again."""
     for name in modules:
         try:
             importlib.import_module(name)
@@ -73,12 +73,12 @@ def preload(modules: Sequence[str]) -> None:
 
 
 async def until_all_answer(addresses: Sequence[Address]) -> None:
-    """Wait until every address answers; without limit, but not in silence."""
+    """Wait without a timeout until every address answers; log each address that delays the start."""
     await asyncio.gather(*map(_until_it_answers, addresses))
 
 
 async def _until_it_answers(address: Address) -> None:
-    waiting = asyncio.get_running_loop().call_later(_PATIENCE, _log.info, "waiting for %s", address.text)
+    waiting = asyncio.get_running_loop().call_later(_LOG_AFTER, _log.info, "waiting for %s", address.text)
     try:
         while not await address.answers():  # noqa: ASYNC110 - another process starts
             await asyncio.sleep(_POLL)

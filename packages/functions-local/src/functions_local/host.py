@@ -1,4 +1,4 @@
-"""The host: starts its parts in the right order, and stops them so that nothing is lost."""
+"""The host: starts its parts in order, and stops them without losing work."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from functions_local.worker import Worker
 
 _log = logging.getLogger(__name__)
 
-#: Seconds that invocations in flight get when the host stops. Triggers deliver unfinished work again.
+#: Seconds to wait for invocations in flight when the host stops. Triggers redeliver unfinished work.
 STOP_GRACE = 1.0
-#: Seconds that a listener gets to end its receive when the host stops.
+#: Seconds to wait for the end of a listener's receive when the host stops.
 _LISTENING_ENDS = 0.2
 
 
@@ -50,22 +50,22 @@ class Listener(Protocol):
     """A trigger that takes work from a service."""
 
     async def run(self) -> None:
-        """Take work, until cancelled."""
+        """Receive work, until cancelled."""
 
     def stop(self) -> None:
-        """Take no more."""
+        """Receive no more work."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing that it took is in process."""
+        """Whether no received work is in process."""
 
     async def close(self) -> None:
-        """Give back what is in process, and disconnect."""
+        """Release the work in process, and disconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """What the command line decides."""
+    """The options of the command line."""
 
     app: Path
     port: int
@@ -75,9 +75,9 @@ class HostOptions:
     enforce_auth: bool
     #: Leave out the functions that the host does not support, instead of refusing to start.
     skip_unsupported: bool = False
-    #: What must answer before the app is loaded.
+    #: Services that must answer before the app is loaded.
     after: Sequence[Address] = ()
-    #: Modules to import before that.
+    #: Modules to import before the app.
     preload: Sequence[str] = ()
 
     @property
@@ -109,11 +109,11 @@ class Host:
         self._timing: list[asyncio.Task[None]] = []
 
     async def start(self) -> str:
-        """Start everything and return the URL at which the host answers.
+        """Start all parts and return the host's URL.
 
-        When it returns, the functions are loaded and all triggers listen; before that, connections are
-        refused. It waits, without limit, for what the app is to be loaded after. Raises StartError when the
-        app cannot be loaded or its bindings cannot be served.
+        When it returns, the functions are loaded and all triggers listen; until then, connections are
+        refused. It waits without a timeout for the services of `after`. Raises StartError when the app
+        cannot be loaded or its bindings cannot be served.
         """
         self._settings.export(os.environ, self._options.app, self._server.address)
         self._worker.enter_app_folder()
@@ -137,7 +137,7 @@ class Host:
         return self._server.url
 
     async def stop(self) -> bool:
-        """Accept nothing new, wait briefly for invocations in flight, then release messages and locks.
+        """Accept no new work, wait `STOP_GRACE` for invocations in flight, then release messages and locks.
 
         Return whether all invocations have finished; if not, a thread may still be running one.
         """
@@ -146,7 +146,7 @@ class Host:
         for listener in self._listeners:
             listener.stop()
         await _end(self._listening, within=_LISTENING_ENDS)
-        # The client library takes half a second to close a receiver: idle ones are closed meanwhile.
+        # The client library takes half a second to close a receiver: idle receivers are closed meanwhile.
         idle = [listener.close() for listener in self._listeners if listener.is_idle]
         busy = [listener for listener in self._listeners if not listener.is_idle]
         engine = self._engine.stop() if self._engine is not None else asyncio.sleep(0)
@@ -194,7 +194,7 @@ class Host:
         if self._options.shared is not None:
             names = ", ".join(function.name for function, _ in triggers)
             raise StartError(f"hosts that share {self._options.shared} cannot read event hubs ({names})")
-        # Imported only here: with the client of blobs it takes a third of a second.
+        # Imported here: with the client of blobs, the import takes a third of a second.
         from functions_local.event_hubs.trigger import EventHubListener  # noqa: PLC0415
 
         options, settings = self._host_json.extensions.event_hubs, self._named_connections
@@ -234,7 +234,7 @@ def _supervised(loop: Coroutine[None, None, None]) -> asyncio.Task[None]:
 
 
 async def _end(loops: Sequence[asyncio.Task[None]], *, within: float) -> None:
-    """Wait `within` seconds for loops to end by themselves, then cancel them."""
+    """Wait at most `within` seconds for the end of the loops, then cancel them."""
     if loops:
         await asyncio.wait(loops, timeout=within)
     for loop in loops:

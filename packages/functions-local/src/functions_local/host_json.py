@@ -1,4 +1,4 @@
-"""What `host.json` configures, and the settings that override it."""
+"""The values of `host.json`, and the settings that override them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pydantic.alias_generators import to_camel
 from functions_local.configuration import AppSettings, StartError, read_json
 from functions_local.times import parse_timespan
 
-#: How the name of a setting begins that overrides a value of host.json, and what separates its parts.
+#: Prefix of settings that override a value of host.json, and their separator.
 _OVERRIDE = re.compile(r"AzureFunctionsJobHost(?:__|:)", re.IGNORECASE)
 _SEPARATOR = re.compile(r"__|:")
 
 
-#: The names that Azure Storage or the Durable Task Scheduler allow for a hub; here it is also a file's name.
+#: The names that Azure Storage or the Durable Task Scheduler allow for a hub; here it is also a file name.
 _HUB = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{2,63}")
 
 TimeSpan = Annotated[timedelta, BeforeValidator(lambda value: parse_timespan(str(value)))]
@@ -36,7 +36,7 @@ def _limit(value: object) -> timedelta | None:
 
 
 def _start_type(value: object) -> object:
-    """Return a name as the enumeration spells it: .NET reads names in any case."""
+    """Return a name in the enumeration's spelling: .NET reads names in any case."""
     return next((known for known in StartType if known.lower() == str(value).lower()), value)
 
 
@@ -76,9 +76,9 @@ class ServiceBusOptions(_Section):
 class StartType(StrEnum):
     """Where a partition without a checkpoint begins."""
 
-    #: With the oldest event that is kept.
+    #: With the oldest stored event.
     FROM_START = "fromStart"
-    #: With the first event that comes after the host has connected.
+    #: With the first event that arrives after the host has connected.
     FROM_END = "fromEnd"
     #: With the first event after a time.
     FROM_ENQUEUED_TIME = "fromEnqueuedTime"
@@ -106,7 +106,7 @@ class EventHubsOptions(_Section):
     batch_checkpoint_frequency: int = Field(default=1, ge=1)
     prefetch_count: int = Field(default=300, ge=1)
     initial_offset_options: InitialOffset = InitialOffset()
-    #: How long a partition is left to another reader that has taken it.
+    #: Time before this host claims a partition that another reader has taken.
     load_balancing_update_interval: TimeSpan = timedelta(seconds=30)
     enable_checkpointing: bool = True
 
@@ -115,7 +115,7 @@ class DurableOptions(_Section):
     """`extensions.durableTask`. For a limit that is None the engine uses its default."""
 
     hub_name: str = "TestHubName"
-    #: Whether history keeps what activities were given, for `showHistory`.
+    #: Whether history keeps the inputs of activities, for `showHistory`.
     store_inputs_in_orchestration_history: bool = False
     #: The version of an orchestration that is started without one.
     default_version: str = ""
@@ -139,9 +139,9 @@ class HostJson(_Section):
     extensions: Extensions = Extensions()
 
     def resolved(self, settings: AppSettings) -> HostJson:
-        """Return it with `%SETTING%` in the hub's name replaced.
+        """Return the values with `%SETTING%` in the hub's name replaced.
 
-        Raises StartError without that setting, and for a name that no storage would take.
+        Raises StartError without that setting, and for a name that no storage would accept.
         """
         durable = self.extensions.durable_task
         hub = settings.resolve(durable.hub_name, used_by="hubName in host.json")
@@ -186,5 +186,5 @@ def _overridden(content: dict[str, Any], settings: Mapping[str, str]) -> dict[st
 
 
 def _spelled(section: Mapping[str, Any], name: str) -> str:
-    """Return the name as the section spells it: configuration in .NET has no case."""
+    """Return the name in the section's spelling: configuration in .NET has no case."""
     return next((known for known in section if known.lower() == name.lower()), name)

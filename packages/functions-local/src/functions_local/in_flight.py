@@ -1,4 +1,4 @@
-"""The invocations that run now: their ids and names, what is overdue, and waiting until none is left."""
+"""The invocations in flight: their ids, names and timeouts, and a wait for their end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Running:
     function: str
     #: When it started, on the loop's clock.
     started: float
-    #: What runs it, or waits for the thread that runs it.
+    #: The task that runs it, or that waits for its thread.
     task: asyncio.Task[Any] | None
     #: Whether it has run for too long and its task has been cancelled.
     overdue: bool = False
@@ -36,7 +36,7 @@ class InFlight:
         self._idle.set()
         self._watch: asyncio.TimerHandle | None = None
         self._any_overdue = False
-        # The form of a UUID; its first part is this process's own, and a counter costs less than randomness.
+        # Has the form of a UUID: a prefix for the process and a counter, which is faster than random ids.
         self._id_prefix = str(uuid.uuid4())[:24]
         self._numbers = count(1)
 
@@ -60,7 +60,7 @@ class InFlight:
             self._idle.set()
 
     def was_overdue(self, invocation_id: str) -> bool:
-        """Whether the invocation's task was cancelled for its time, and for nothing else; takes that back."""
+        """Whether only the timeout cancelled the invocation's task; uncancels the task."""
         running = self._running[invocation_id]
         return running.overdue and running.task is not None and running.task.uncancel() == 0
 
@@ -72,7 +72,7 @@ class InFlight:
     async def drain(self, seconds: float) -> bool:
         """Wait at most `seconds` until no invocation is in flight.
 
-        Return whether nothing runs any more: a thread cannot be ended when its invocation is.
+        Return whether no invocation is still running: a thread may outlive its invocation.
         """
         try:
             await asyncio.wait_for(self._idle.wait(), seconds)
@@ -86,7 +86,7 @@ class InFlight:
         self._watch = asyncio.get_running_loop().call_at(moment, self._end_overdue)
 
     def _end_overdue(self) -> None:
-        """Cancel what has run too long. One timer serves all: the oldest comes first; most end in time."""
+        """Cancel overdue invocations. One timer serves all: the oldest is first, and most end in time."""
         assert self._timeout is not None  # noqa: S101 - nothing is watched without one
         self._watch = None
         now = asyncio.get_running_loop().time()

@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runs(Protocol):
-    """What runs a call: the worker, or a test's stand-in."""
+    """Runs a call: the worker, or a fake of a test."""
 
     async def invoke(self, call: Call) -> Outcome:
         """Run one function."""
@@ -31,10 +31,10 @@ class Runs(Protocol):
 
 
 class Sends(Protocol):
-    """What sends the values that a function set on its output bindings."""
+    """Sends the values that a function set on its output bindings."""
 
     async def send(self, function: Function, outputs: Mapping[str, TypedData]) -> None:
-        """Send all of them, or raise."""
+        """Send all values, or raise."""
         ...
 
 
@@ -49,7 +49,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Which attempt of an invocation this is, counted from 0, and how many retries are allowed."""
+    """The number of an attempt of an invocation, counted from 0, and the maximum number of retries."""
 
     retry_count: int = 0
     max_retry_count: int = 0
@@ -80,8 +80,8 @@ class Invocations:
     ) -> Outcome:
         """Run a function once and send its outputs; an exception is logged and returned as FunctionFailed.
 
-        So is the end of an invocation at functionTimeout. Whatever its function makes of that, `run` ends at
-        once, as it does when it is cancelled itself.
+        A timeout (functionTimeout) is logged and returned in the same way. After a timeout or its own
+        cancellation, `run` ends at once, even if the function continues.
         """
         invocation_id = self._begin(function)
         call = Call(
@@ -126,11 +126,11 @@ class Invocations:
 
     @property
     def running(self) -> int:
-        """How many invocations are in flight."""
+        """Number of invocations in flight."""
         return len(self._in_flight)
 
     async def drain(self, seconds: float) -> bool:
-        """Wait at most `seconds` until no invocation is in flight; return whether that was reached."""
+        """Wait at most `seconds` for the end of all invocations; return whether all have ended."""
         return await self._in_flight.drain(seconds)
 
     async def _outcome(self, function: Function, call: Call) -> Outcome:
@@ -162,7 +162,7 @@ class Invocations:
 
 
 async def _leaving_behind(running: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """Wait for what runs; if that is cancelled, cancel what runs, and wait no longer: it may not obey."""
+    """Await `running`; if cancelled, cancel it too, but do not wait: it may ignore the cancellation."""
     task = asyncio.Task(running, loop=asyncio.get_running_loop(), eager_start=True)
     try:
         return await asyncio.shield(task)
@@ -172,7 +172,7 @@ async def _leaving_behind(running: Coroutine[Any, Any, Outcome]) -> Outcome:
 
 
 def _report(function: Function, invocation_id: str, failure: FunctionFailed) -> None:
-    # An orchestrator's failure has its whole state after the first line; the engine reports what it means.
+    # An orchestrator's failure has its whole state after the first line; the engine logs the error itself.
     if isinstance(function.trigger, OrchestrationTrigger):
         _log.error("[%s %s] failed: %s", function.name, invocation_id, failure.message.partition("\n")[0])
     else:

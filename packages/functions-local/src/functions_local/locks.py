@@ -1,4 +1,4 @@
-"""Locks of files, which the operating system releases however the process ends."""
+"""File locks, which the operating system releases at every end of the process."""
 
 from __future__ import annotations
 

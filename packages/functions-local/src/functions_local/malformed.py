@@ -1,6 +1,6 @@
-"""What Azure refuses in an app: found when the app is read, one sentence for each mistake.
+"""Mistakes in an app that Azure refuses, found when the app is read: one sentence for each mistake.
 
-The SDK's own decorators prevent most of them; generic ones (`generic_trigger`, …) and names do not.
+The SDK's own decorators prevent most mistakes, but not in generic bindings (`generic_trigger`, …) or names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functions_local.worker import Indexed
 #: The names that Azure allows for a function; here they are also names of files.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,127}")
 
-#: What a binding of a type can't do without.
+#: The required property of each binding type.
 _NEEDED = {
     "timerTrigger": "schedule",
     "serviceBusTrigger": "queueName",

@@ -32,7 +32,7 @@ def make_engine(
 ) -> DurableEngine:
     """Make the engine for the app's orchestrators and activities; each hub has its own file in `data`.
 
-    Limits that host.json sets win over those in `options`.
+    Limits in host.json override those in `options`.
     """
     return DurableEngine(
         database=data / f"{host_json.hub_name}.db",
@@ -79,7 +79,7 @@ class DurableCalls:
 
 
 def _only_computes(function: Function) -> bool:
-    """Whether it is an orchestrator with no other binding, so that nothing needs to be converted."""
+    """Whether a function is an orchestrator without other bindings, so that no value needs conversion."""
     return (
         isinstance(function.trigger, OrchestrationTrigger)
         and not function.durable_clients

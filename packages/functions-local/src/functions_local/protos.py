@@ -1,8 +1,8 @@
 """Stand-ins for the gRPC messages between the Azure Functions host and its Python worker.
 
-Microsoft's worker library gets its message classes from its caller and only constructs and reads them, so
-plain objects of the same shape are enough, without grpc and protobuf. `MESSAGES` is the namespace that the
-library gets.
+Microsoft's worker library receives its message classes from its caller and only constructs and reads them, so
+plain objects with the same attributes are enough, without grpc and protobuf. `MESSAGES` is the namespace for
+the library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Message:
 class TypedData:
     """One value with its kind: protobuf's `oneof data`.
 
-    It must have no attribute `TypedData`: the library looks for one to tell a wrapper from a value.
+    It must have no attribute `TypedData`: the library uses that to distinguish a wrapper from a value.
     """
 
     __slots__ = ("kind", "value")
@@ -144,15 +144,15 @@ MESSAGES = SimpleNamespace(
 
 
 def strings(values: list[str]) -> TypedData:
-    """Wrap a list of texts as the worker expects a collection."""
+    """Wrap a list of texts as the worker's collection."""
     return TypedData(collection_string=Message(string=values))
 
 
 def byte_strings(values: list[bytes]) -> TypedData:
-    """Wrap a list of byte strings as the worker expects a collection."""
+    """Wrap a list of byte strings as the worker's collection."""
     return TypedData(collection_bytes=Message(bytes=values))
 
 
 def long_numbers(values: list[int]) -> TypedData:
-    """Wrap a list of whole numbers as the worker expects a collection."""
+    """Wrap a list of integers as the worker's collection."""
     return TypedData(collection_sint64=Message(sint64=values))

@@ -19,10 +19,10 @@ _SUB_QUEUE = re.compile(r"(/\$transfer)?/\$deadletterqueue$", re.IGNORECASE)
 async def load_queues(
     folder: Path, environment: MutableMapping[str, str], address: str, *, skip_unsupported: bool
 ) -> dict[str, Any]:
-    """Load the app in `folder` and return its queue configuration; connects to nothing.
+    """Load the app in `folder` and return its queue configuration, without a connection to any service.
 
-    The app's settings are added to `environment`; `address` is where the host would listen. Raises
-    StartError when the app cannot be loaded, or has what the host does not support and is not to skip.
+    The app's settings are added to `environment`; `address` is the host's own address. Raises StartError
+    when the app cannot be loaded, or has an unsupported function that is not skipped.
     """
     settings = AppSettings.load(folder, environment)
     load_host_json(folder, settings)

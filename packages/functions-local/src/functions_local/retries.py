@@ -1,4 +1,4 @@
-"""How long a function's retry policy waits."""
+"""The delays of a function's retry policy."""
 
 from __future__ import annotations
 

@@ -36,12 +36,12 @@ def to_timespan(duration: timedelta) -> str:
 
 
 def to_text(moment: datetime) -> str:
-    """Write an aware time as history has it."""
+    """Write an aware time in the format of history."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "0Z"
 
 
 def now_text() -> str:
-    """Write the current time as history has it."""
+    """Write the current time in the format of history."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     return f"{_to_the_second(seconds)}.{nanoseconds // 1000:06}0Z"
 

@@ -1,6 +1,6 @@
-"""What an app may have that this host cannot do: found when the app is read, one sentence for each.
+"""Unsupported parts of an app, found when the app is read: one sentence for each part.
 
-The same sentences stand in the table of the README.
+The table of the README has the same sentences.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functions_local.worker import Indexed
 
 
 def unsupported_parts(function: Indexed, supported: Collection[str]) -> list[str]:
-    """Return a sentence for each part of a function that this host does not have, naming both.
+    """Return a sentence for each unsupported part of a function, with the names of both.
 
-    `supported` are the types of bindings that it has.
+    `supported` are the binding types that this host supports.
     """
     parts = [part for binding in function.bindings for part in _parts_of(binding, supported)]
     parts += function.extensions

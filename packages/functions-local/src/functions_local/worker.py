@@ -4,7 +4,7 @@ This is the only module that uses `azure_functions_runtime`. The library keeps i
 so a process has one app. It runs in the host's own event loop: an `async def` function that blocks therefore
 blocks the host (see `diagnostics`); a plain `def` function runs on the library's thread pool and does not.
 Orchestrators are plain functions, too, but they only compute, and a thread costs more than a replay: they run
-on the loop, without the library's own way of calling.
+on the loop, without the library's dispatch.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Succeeded:
     outputs: Mapping[str, TypedData]
 
     def given(self, binding: str) -> TypedData | None:
-        """Return what an output binding was given; `$return` is the function's return value."""
+        """Return the value of an output binding; `$return` is the function's return value."""
         data = self.value if binding == "$return" else self.outputs.get(binding)
         return None if data is None or data.kind is None else data
 
@@ -89,8 +89,8 @@ class Worker:
         self._app_folder = app_folder
 
     def enter_app_folder(self) -> None:
-        """Make the app's modules importable by name. `start` does it, unless it has been done."""
-        os.chdir(self._app_folder)  # the Durable SDK reads host.json from there
+        """Make the app's modules importable by name. `start` calls it if it was not called before."""
+        os.chdir(self._app_folder)  # the Durable SDK reads host.json from the current folder
         if sys.path[0] != str(self._app_folder):
             sys.path.insert(0, str(self._app_folder))
 
@@ -125,7 +125,7 @@ class Worker:
         return [_indexed(each) for each in metadata.function_metadata_results or ()]
 
     async def invoke(self, call: Call) -> Outcome:
-        """Run one function. Whatever it raises is returned as FunctionFailed, an exit, too."""
+        """Run one function. Return any exception, `SystemExit` too, as FunctionFailed."""
         body = Message(
             invocation_id=call.invocation_id,
             function_id=call.function_id,
@@ -142,12 +142,12 @@ class Worker:
         except (
             SystemExit,
             KeyboardInterrupt,
-        ) as error:  # the library lets them pass: they would end the host
+        ) as error:  # the library does not catch them: they would end the host
             return _failed(error)
         except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
-            return _failed(error)  # of a task that the function has waited for
+            return _failed(error)  # of a task that the function awaited
         finally:
             runtime.invocation_id_cv.reset(context)
         if response.result.status != StatusResult.Success:
@@ -161,13 +161,13 @@ class Worker:
     def replay(self, invocation_id: str, function_id: str, parameter: str, context: str) -> Outcome:
         """Run an orchestrator at once, on the loop, with its context as JSON text.
 
-        Whatever the function raises is returned as FunctionFailed, with the text that `invoke` would give.
+        Return any exception as FunctionFailed, with the same text as `invoke`.
         """
         orchestrator = handle_event._functions.get_function(function_id)  # noqa: SLF001 - the library's index
         running = runtime.invocation_id_cv.set(invocation_id)
         try:
             state = orchestrator.func(**{parameter: OrchestrationContext(context)})
-        except BaseException as error:  # noqa: BLE001 - an exit, too: it would end the host
+        except BaseException as error:  # noqa: BLE001 - `SystemExit` too: it would end the host
             return _failed(error)
         finally:
             runtime.invocation_id_cv.reset(running)

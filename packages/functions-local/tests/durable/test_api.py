@@ -40,7 +40,7 @@ async def test_urls_escape_the_id(http: ApiClient) -> None:
 
 
 async def test_unsupported_request_is_logged(http: ApiClient, caplog: pytest.LogCaptureFixture) -> None:
-    """The SDK's client tells the app only the status."""
+    """The SDK's client passes only the status to the app."""
     assert (await http.get(f"{_API}/entities/counter/k")).status == 501
     assert "Entities are not supported by the local host" in caplog.messages
 
@@ -156,7 +156,7 @@ async def test_a_page_has_100_instances_by_default(http: ApiClient, engine: Dura
         ("DELETE", "instances", None, "createdTimeFrom"),
     ],
 )
-async def test_bad_requests_say_what_is_wrong(
+async def test_bad_requests_name_the_fault(
     http: ApiClient, method: str, path: str, data: bytes | None, text: str
 ) -> None:
     """400, worded for the SDK, which shows `ExceptionMessage`."""

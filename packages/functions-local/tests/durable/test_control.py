@@ -112,7 +112,7 @@ async def test_a_reused_id_drops_earlier_results(app: SdkApp, start_engine: Star
 
 
 async def test_one_id_is_started_once(engine: DurableEngine) -> None:
-    """Of many simultaneous starts with one id, one is accepted."""
+    """Only one of many simultaneous starts with the same id is accepted."""
     starts = (engine.client.start_new("event", "one") for _ in range(10))
     answers = await asyncio.gather(*starts, return_exceptions=True)
     assert [answer for answer in answers if answer == "one"] == ["one"]

@@ -66,8 +66,8 @@ async def test_commits_are_there_after_a_close(open_database: Open) -> None:
     assert numbers(open_database()) == [1, 2]
 
 
-async def test_close_commits_what_waits(open_database: Open) -> None:
-    """What was handed in before the close is not lost."""
+async def test_close_commits_pending_statements(open_database: Open) -> None:
+    """Statements that are pending at the close are committed."""
     database = open_database()
     done = database.commit(inserts(9), lambda: None)
     database.close()

@@ -1,6 +1,6 @@
 """Random orchestrations: the SDK's ids and the Shim's must agree, and results must be correct.
 
-Only what an app may do safely is drawn: no activity that fails for good inside task_all or task_any.
+Only safe orchestrations are drawn: no activity that fails permanently inside task_all or task_any.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ async def test_too_large_activity_result_fails_the_activity(app: SdkApp, start_e
     assert "The result of activity 'flood'" in (row.output or "")
 
 
-async def test_history_on_disk_is_what_was_played(engine: DurableEngine, tmp_path: Path) -> None:
+async def test_stored_history_matches_the_replayed_events(engine: DurableEngine, tmp_path: Path) -> None:
     """An episode is written as: start, messages, decisions by id, end."""
     instance = await engine.client.start_new("chain", None, as_client(1))
     await result(engine, instance)

@@ -46,7 +46,7 @@ def test_the_present_is_written_like_any_other_time() -> None:
 
 
 async def test_a_lane_begins_at_once_and_keeps_its_limit() -> None:
-    """What is too much waits in line, and follows as soon as there is room."""
+    """Work above the limit is queued, and starts as soon as a slot is free."""
     started: list[int] = []
     gate = asyncio.Event()
 
@@ -66,7 +66,7 @@ async def test_a_lane_begins_at_once_and_keeps_its_limit() -> None:
 
 
 async def test_a_lane_is_free_again_in_the_turn_in_which_its_work_ends() -> None:
-    """Work that is put by whoever was woken first is not left lying."""
+    """Work that a waiter of the finished work puts is started."""
     started: list[int] = []
 
     async def work(number: int) -> None:

@@ -112,11 +112,11 @@ def test_activity_failures_are_plain_exceptions() -> None:
 def test_falsy_custom_status_is_dropped() -> None:
     """The SDK regards 0 as no status."""
 
-    def silent(context: df.DurableOrchestrationContext) -> Steps:
+    def quiet(context: df.DurableOrchestrationContext) -> Steps:
         context.set_custom_status(0)
         yield context.call_activity("A")
 
-    assert "customStatus" not in json.loads(Script(silent).run())
+    assert "customStatus" not in json.loads(Script(quiet).run())
 
 
 def test_replaying_is_known_without_is_played() -> None:

@@ -87,7 +87,7 @@ def test_decisions_wait_while_suspended() -> None:
 
 
 def test_decisions_are_parked_by_a_suspend_in_the_same_episode() -> None:
-    """What was decided before the suspend, but not recorded, is decided after the resume."""
+    """Decisions before the suspend that were not recorded are made after the resume."""
 
     def one(context: df.DurableOrchestrationContext) -> Steps:
         yield context.call_activity("A")

@@ -68,7 +68,7 @@ async def test_an_invalid_state_in_an_exception_fails_the_instance(start_engine:
     ],
 )
 async def test_an_unknown_action_fails_the_instance(start_engine: StartEngine, action: Any) -> None:
-    """Of an unknown type, or without what its type needs; the output shows the action."""
+    """An action of unknown type or with missing fields; the output contains the action."""
     output = await _outcome(start_engine, Returned(json.dumps({"actions": [[action]]})))
     assert output.startswith(f"Orchestrator function 'chain' failed: {NO_ACTION}")
     if isinstance(action, dict):

@@ -87,7 +87,7 @@ class FakeClient:
     ) -> Any:
         assert options["owner_level"] == 0
         self.positions.append(position)
-        session = self.sessions.pop(0) if self.sessions else silence
+        session = self.sessions.pop(0) if self.sessions else no_events
 
         async def receive(**_: object) -> None:
             await session(on_events)
@@ -98,8 +98,8 @@ class FakeClient:
         return SimpleNamespace(receive=receive, close=close)
 
 
-async def silence(_on_events: object) -> None:
-    """Wait for ever."""
+async def no_events(_on_events: object) -> None:
+    """Wait forever."""
     await asyncio.Event().wait()
 
 
@@ -125,7 +125,7 @@ def batches(*batches: list[EventData], then: Exception | None = None) -> Session
             await asyncio.ensure_future(on_events(batch))  # the client, too, calls it on a task of its own
         if then is not None:
             raise then
-        await silence(on_events)
+        await no_events(on_events)
 
     return session
 

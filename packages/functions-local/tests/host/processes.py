@@ -66,7 +66,7 @@ async def start(module: str, *arguments: object, environment: dict[str, str], lo
 
 
 async def run_to_its_end(app: Path, *arguments: object, **environment: str) -> tuple[int | None, str, str]:
-    """Run the host until it exits by itself; return exit code, stdout and stderr."""
+    """Run the host until it exits; return exit code, stdout and stderr."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "functions_local", "--app", str(app), "--data", str(app / "data"), *map(str, arguments)),
@@ -104,7 +104,7 @@ async def start_broker(folder: Path, port: int = 0, config: Path = APP / "queues
 
 
 def print_queues(app: Path, **settings: str) -> Any:
-    """Run `--queues` and return what it wrote to stdout, which is JSON and nothing else."""
+    """Run `--queues` and return its stdout, which must be a single JSON value."""
     command = [sys.executable, "-m", "functions_local", "--app", str(app), "--queues"]
     environment = {**os.environ, **settings}
     run = subprocess.run(

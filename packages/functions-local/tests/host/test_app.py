@@ -25,7 +25,7 @@ from tests.host.processes import APP, print_queues
 BLOB = {"direction": "IN", "type": "blobTrigger", "name": "blob"}
 
 
-def test_disabled_function_may_have_what_is_not_supported() -> None:
+def test_disabled_function_may_have_unsupported_parts() -> None:
     """The app starts without it."""
     function = Indexed("f", "1", [BLOB])
     with pytest.raises(StartError, match="function f has the trigger blobTrigger"):
@@ -112,7 +112,7 @@ def test_queues_of_an_app_are_printed_without_any_connection(tmp_path: Path) -> 
 
 @pytest.mark.process
 def test_nothing_else_is_printed_with_the_queues(tmp_path: Path) -> None:
-    """What the app writes while it is imported goes to stderr, in every way; its thread delays no exit."""
+    """The app's output during its import goes to stderr; a thread of the app does not delay the exit."""
     code = """
 import os, threading
 import azure.functions as func

@@ -113,7 +113,7 @@ async def outcome(http: aiohttp.ClientSession, orchestrator: str, given: Any, ev
 
 
 def table() -> list[str]:
-    """Return the sentences of the README's table of what is not supported."""
+    """Return the sentences of the README's table of unsupported features."""
     section = (ROOT / "README.md").read_text().partition("## Not supported")[2].partition("\n## ")[0]
     rows = [row.split("|") for row in section.splitlines() if row.startswith("|")][2:]
     return [sentence.strip(" `") for _, _, sentence, _ in rows]
@@ -129,7 +129,7 @@ async def ended(http: aiohttp.ClientSession, status_url: str) -> Any:
             await asyncio.sleep(0.02)
 
 
-async def test_http_answers_with_what_is_returned_or_set(http: aiohttp.ClientSession) -> None:
+async def test_http_answers_with_the_returned_or_set_value(http: aiohttp.ClientSession) -> None:
     """Below the prefix that a setting gives, with the headers that host.json adds."""
     async with http.get("/v1/text/you") as response:
         assert (await response.text(), response.headers["X-Made-By"]) == ("Hello, you!", "apps")
@@ -179,7 +179,7 @@ async def test_durable_client_starts_one(http: aiohttp.ClientSession) -> None:
 
 
 async def test_functions_that_run_too_long_are_ended(http: aiohttp.ClientSession, host: Part) -> None:
-    """At functionTimeout an invocation fails; the host runs on, and waits for none of it when it stops."""
+    """At functionTimeout an invocation fails; the host continues, and its stop does not wait for it."""
 
     async def status(kind: str) -> int:
         async with http.get(f"/v1/too_long/{kind}") as response:

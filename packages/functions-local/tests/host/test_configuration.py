@@ -174,7 +174,7 @@ def test_hub_name_may_be_a_setting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("hub", ["../../x", "a b", "", "ab", "x" * 65, "hüb"])
 def test_hub_name_must_be_one(tmp_path: Path, hub: str) -> None:
-    """What no storage in Azure takes is no name of a file here, such as one in another folder."""
+    """A hub name that Azure's storage rejects is rejected, such as a path to another folder."""
     with pytest.raises(StartError, match=r"hubName in host\.json is '.*': it must be 3 to 64"):
         host_json(tmp_path, '{"extensions": {"durableTask": {"hubName": "%HUB%"}}}', HUB=hub)
 

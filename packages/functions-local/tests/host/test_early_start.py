@@ -25,7 +25,7 @@ import pathlib
 
 
 @pytest.mark.parametrize("text", ["", "7071", "localhost:", ":1", "localhost:http", "ftp://x"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_a_malformed_address_is_refused(text: str) -> None:
     """A URL or HOST:PORT."""
     with pytest.raises(ValueError, match="neither a URL"):
         Address.parse(text)
@@ -88,8 +88,8 @@ async def test_a_host_that_waits_ends_at_once_when_it_is_stopped(tmp_path: Path)
 
 
 @pytest.mark.process
-async def test_what_is_no_address_is_a_wrong_argument(tmp_path: Path) -> None:
-    """Named with what is expected."""
+async def test_an_invalid_address_is_a_wrong_argument(tmp_path: Path) -> None:
+    """The error names the argument and the expected forms."""
     code, _, err = await run_to_its_end(tmp_path, "--after", "7071")
     assert code == 2
     assert "'7071' is neither a URL (http://…) nor HOST:PORT" in err

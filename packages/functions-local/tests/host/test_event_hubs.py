@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(find_spec("servicebus_local") is None, reason="needs the package servicebus-local"),
     pytest.mark.skipif(not AZURITE.exists(), reason="needs Azurite (npm install at the repository's root)"),
-    # The client leaves the sockets open of what is cut.
+    # The client does not close the sockets of cut connections.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
 ]
 
@@ -39,7 +39,7 @@ async def storage() -> AsyncIterator[Storage]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def stage(tmp_path: Path, storage: Storage) -> AsyncIterator[Stage]:
-    """Run a broker with a new hub, and forget the checkpoints of the one before."""
+    """Run a broker with a new hub, and delete the checkpoints of the previous hub."""
     async with storage.container() as container:
         if await container.exists():
             async for blob in container.list_blob_names():
@@ -104,8 +104,8 @@ async def test_ownership_is_renewed(stage: Stage) -> None:
                 await asyncio.sleep(0.2)
 
 
-async def test_a_killed_host_goes_on_after_its_checkpoint(stage: Stage) -> None:
-    """What came meanwhile is read, and nothing is read a second time that a checkpoint covers."""
+async def test_a_killed_host_resumes_after_its_checkpoint(stage: Stage) -> None:
+    """Events sent meanwhile are read, and no event before a checkpoint is read twice."""
     host = await stage.host()
     await stage.send("0", b"before")
     await stage.until_checkpoint("0", 0)
@@ -115,8 +115,8 @@ async def test_a_killed_host_goes_on_after_its_checkpoint(stage: Stage) -> None:
     assert bodies(await stage.traced("patient", 2)) == ["before", "meanwhile"]
 
 
-async def test_a_partition_whose_batch_fails_stands_still_until_it_succeeds(stage: Stage) -> None:
-    """With a policy for ever: no checkpoint, nothing after it, the other partition goes on."""
+async def test_a_partition_waits_until_its_failed_batch_succeeds(stage: Stage) -> None:
+    """With unlimited retries: no checkpoint, no later event is read, the other partition continues."""
     (stage.folder / "failing").touch()
     await stage.host()
     await stage.send("0", b"fail")
@@ -149,7 +149,7 @@ async def test_an_event_that_cannot_be_bound_holds_its_own_partition_only(stage:
 
 
 async def test_readers_come_back_after_the_broker_was_killed(stage: Stage) -> None:
-    """Nothing is lost and nothing read twice; the outage is told once, and its end."""
+    """No event is lost or read twice; the start and the end of the outage are logged once."""
     host = await stage.host()
     await stage.send("0", b"before")
     await stage.until_checkpoint("0", 0)
@@ -188,7 +188,7 @@ async def _ignore(*_: object) -> None:
 
 
 async def test_a_checkpoint_beyond_the_hubs_end_is_named_and_nothing_read(stage: Stage) -> None:
-    """After a reset of the hub alone: the host does not begin at the start by itself."""
+    """After a reset of only the hub, the host does not restart at the first event."""
     host = await stage.host()
     await stage.send("0", *[b"x"] * 10)
     await stage.until_checkpoint("0", 9)
@@ -213,7 +213,7 @@ async def test_a_host_that_stops_during_a_batch_writes_no_checkpoint(stage: Stag
     assert await stage.checkpoint("0") is None
 
 
-async def test_a_new_host_begins_where_it_is_told(stage: Stage) -> None:
+async def test_a_new_host_begins_at_the_initial_offset(stage: Stage) -> None:
     """Without a checkpoint, by `initialOffsetOptions`."""
     await stage.send("0", b"old")
     await stage.host(AzureFunctionsJobHost__extensions__eventHubs__initialOffsetOptions__type="fromEnd")

@@ -74,7 +74,7 @@ async def test_unknown_path_and_wrong_method_are_404(
 
 
 @pytest.mark.parametrize("path", ["/", "/admin/host/ping"])
-async def test_host_tells_that_it_runs(http: aiohttp.ClientSession, path: str) -> None:
+async def test_host_answers_that_it_runs(http: aiohttp.ClientSession, path: str) -> None:
     """To tools that look whether it does."""
     async with http.get(path) as response:
         assert response.status == 200
@@ -103,7 +103,7 @@ async def test_status_that_ends_no_request_is_500(
 
 
 @pytest.mark.parametrize("size", [0, 1, 3_000_000])
-async def test_binary_body_comes_back_unchanged(http: aiohttp.ClientSession, size: int) -> None:
+async def test_binary_body_is_returned_unchanged(http: aiohttp.ClientSession, size: int) -> None:
     """Bytes that are not text, none and many, are passed both ways."""
     body = bytes(range(256)) * (size // 256) + b"\xff" * (size % 256)
     async with http.post("/api/bytes", data=io.BytesIO(body)) as response:
@@ -250,7 +250,7 @@ async def test_admin_runs_a_queue_function(http: aiohttp.ClientSession, folder: 
     ("name", "given", "status"),
     [("TICK", None, 202), ("tick", {}, 400), ("echo", "", 400), ("nobody", "", 404)],
 )
-async def test_admin_runs_only_what_it_can(
+async def test_admin_runs_only_supported_triggers(
     http: aiohttp.ClientSession, name: str, given: object, status: int
 ) -> None:
     """A timer needs no input, which is a text; an HTTP function is called by its route."""

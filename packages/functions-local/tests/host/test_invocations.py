@@ -1,4 +1,4 @@
-"""What is true of every invocation, for any trigger."""
+"""Rules of every invocation, for any trigger."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_every_invocation_has_an_id_of_its_own() -> None:
     assert len(ids) == 4
 
 
-async def test_durable_client_is_added_to_what_the_trigger_gives() -> None:
+async def test_durable_client_is_added_to_the_triggers_input() -> None:
     """For each parameter that is bound to one."""
     worker = FakeWorker()
     runs = invocations(worker)
@@ -73,7 +73,7 @@ async def test_output_that_cannot_be_sent_fails_the_invocation() -> None:
     assert outcome == FunctionFailed("OSError: an output could not be sent: no broker", "")
 
 
-async def test_drain_waits_for_what_runs() -> None:
+async def test_drain_waits_for_running_invocations() -> None:
     """True when all have finished in time, else False and a name in the log."""
     worker = FakeWorker(hold=asyncio.Event())
     runs = invocations(worker)
@@ -89,10 +89,10 @@ async def test_drain_waits_for_what_runs() -> None:
 
 
 class _Disobeys(FakeWorker):
-    """Its functions swallow a cancellation, go on until `hold` is set, and succeed then, with an output."""
+    """Its functions ignore a cancellation, run until `hold` is set, and then succeed with an output."""
 
     async def invoke(self, call: Call) -> Outcome:
-        """Run for ever, but for one cancellation."""
+        """Run until `hold` is set, after one ignored cancellation."""
         assert self.hold is not None
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
@@ -104,7 +104,7 @@ class _Disobeys(FakeWorker):
 async def test_run_beyond_the_function_timeout_is_ended_and_fails(
     caplog: pytest.LogCaptureFixture, kind: type[FakeWorker]
 ) -> None:
-    """Each in its turn, whatever the function makes of it; what that returns later is sent to nobody."""
+    """Each invocation ends at its own timeout, even if ignored; outputs after the timeout are not sent."""
     go_on, outputs = asyncio.Event(), FakeOutputs()
     worker = kind(lambda _call: Succeeded(None, {"out": TypedData(string="late")}), hold=go_on)
     runs = Invocations(worker, outputs, timeout=timedelta(milliseconds=50))

@@ -1,4 +1,4 @@
-"""What a function is told of a message beside its body: no less, and no more, than in Azure."""
+"""The metadata of a message for a function: exactly the fields that Azure passes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from functions_local.deliveries import Delivery
 from functions_local.messaging.metadata import many_delivery, one_delivery
 
 _NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-#: Of the Service Bus extension's names; it has one more, for transactions. It tells no end of a lock, no time
-#: to live and no reason of a dead letter: `locked_until` is None in Azure, and so here.
+#: The names of the Service Bus extension, without transactions. It passes no end of a lock, time to live or
+#: reason of a dead letter: `locked_until` is None in Azure and here.
 _NAMES = {
     *("MessageId", "ContentType", "CorrelationId", "ReplyTo", "ReplyToSessionId", "To", "Subject", "Label"),
     *("SessionId", "PartitionKey", "DeadLetterSource", "LockToken", "DeliveryCount", "SequenceNumber"),
@@ -50,12 +50,12 @@ def _message(**facts: Any) -> ServiceBusReceivedMessage:
     ("delivery", "suffix"),
     [(one_delivery(_message()), ""), (many_delivery([_message(), _message()]), "Array")],
 )
-def test_metadata_has_the_names_that_azure_gives(delivery: Delivery, suffix: str) -> None:
+def test_metadata_has_the_names_of_azure(delivery: Delivery, suffix: str) -> None:
     """An app that reads another finds out here, not in Azure."""
     assert delivery.metadata.keys() == {name + suffix for name in _NAMES}
 
 
-def test_what_a_message_lacks_is_not_told() -> None:
+def test_missing_properties_are_not_in_the_metadata() -> None:
     """Of a single message; in a batch it is an empty text."""
     lacking = _message(reply_to=None)
     assert _NAMES - one_delivery(lacking).metadata.keys() == {"ReplyTo"}

@@ -25,7 +25,7 @@ from tests.host.partitions import (
     FakeContainer,
     batches,
     event,
-    silence,
+    no_events,
     stolen,
 )
 
@@ -65,7 +65,7 @@ async def test_a_batch_that_fails_is_tried_again_before_its_checkpoint() -> None
 
 
 async def test_checkpoints_come_as_often_as_they_should() -> None:
-    """`batchCheckpointFrequency`; the function is told which batch has one."""
+    """`batchCheckpointFrequency`: the metadata marks each batch that a checkpoint follows."""
     options = OPTIONS.model_copy(update={"batch_checkpoint_frequency": 2})
     bench = Bench(FakeClient([batches([event(0)], [event(1)], [event(2)])]), options=options)
     await bench.until(lambda: len(bench.worker.calls) == 3)
@@ -93,7 +93,7 @@ async def test_without_checkpointing_there_is_none() -> None:
 )
 async def test_it_begins_after_the_checkpoint(metadata: dict[str, str], position: object) -> None:
     """After its offset, else after its number; a blob that says nothing is no checkpoint."""
-    bench = Bench(FakeClient([silence]), container=FakeContainer({CHECKPOINT: metadata}))
+    bench = Bench(FakeClient([no_events]), container=FakeContainer({CHECKPOINT: metadata}))
     await bench.until(lambda: bench.client.positions)
     assert bench.client.positions == [position]
     assert bench.container.blobs["ns/orders/group/ownership/0"] == {"ownerid": "me"}
@@ -213,7 +213,7 @@ async def test_a_storage_that_is_down_delays_the_start_and_costs_no_batch() -> N
     await failing.until(lambda: failing.checkpoint() == "1")
 
 
-def test_the_client_still_has_what_readers_are_made_with() -> None:
+def test_the_client_still_has_the_private_methods() -> None:
     """It is not public: a new version may drop it."""
     client = EventHubConsumerClient.from_connection_string(
         "Endpoint=sb://a;SharedAccessKeyName=a;SharedAccessKey=a;EntityPath=h", "g"

@@ -103,8 +103,8 @@ async def test_failing_message_is_abandoned_until_it_is_dead_lettered(
     assert deliveries == [1, 2, 3]
 
 
-async def test_output_binding_sends_what_was_set(client: ServiceBusClient, one: ServiceBusSender) -> None:
-    """What a function sets on its output is sent to the other queue."""
+async def test_output_binding_sends_its_value(client: ServiceBusClient, one: ServiceBusSender) -> None:
+    """The value that a function sets on its output is sent to the other queue."""
     await one.send_messages(ServiceBusMessage("answer me"))
     async with client.get_queue_receiver("answers") as receiver:
         [answer] = await receiver.receive_messages(1, max_wait_time=60)
@@ -207,7 +207,7 @@ async def test_stop_releases_unfinished_messages(tmp_path: Path) -> None:
     await broker.stop()
 
 
-async def test_broker_reads_what_queues_prints(tmp_path: Path) -> None:
+async def test_broker_reads_the_output_of_queues(tmp_path: Path) -> None:
     """With its own defaults for each queue, and no other queue."""
     queues = print_queues(APP, TICK="0 0 0 1 1 *", MANY_QUEUE="several", TRACES=str(tmp_path))
     config = tmp_path / "queues.json"

@@ -110,7 +110,7 @@ async def test_folder_without_an_app_is_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-async def test_app_that_cannot_be_loaded_gives_its_own_message(
+async def test_app_that_cannot_be_loaded_reports_its_own_message(
     tmp_path: Path, code: str, message: str
 ) -> None:
     """One line with the app's message, no stack."""

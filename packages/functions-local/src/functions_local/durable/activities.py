@@ -1,7 +1,7 @@
 """Runs one activity and puts its result into the inbox of the orchestration that called it.
 
-At least once: the activity's row is deleted in the transaction that records the result, so an activity that
-a kill interrupts runs again.
+At least once: one transaction deletes the activity's row and records the result, so an activity that a kill
+interrupts runs again.
 """
 
 from __future__ import annotations

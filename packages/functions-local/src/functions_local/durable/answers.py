@@ -1,4 +1,4 @@
-"""What the management API returns: URLs, the client binding that has them, status and history of an instance.
+"""Responses of the management API: URLs, the client binding with them, status and history of an instance.
 
 Names and forms are the extension's.
 """
@@ -58,7 +58,7 @@ class ManagementUrls:
         }
 
     def client_binding(self) -> str:
-        """Return the JSON that the worker gives a function with a durableClient binding."""
+        """Return the JSON of a durableClient binding, which the worker passes to a function."""
         create = f"{self._base}/orchestrators/{{functionName}}[/{{instanceId}}]?"
         wait = "timeout={timeoutInSeconds}&pollingInterval={intervalInSeconds}&"
         binding = {
@@ -78,7 +78,7 @@ class ManagementUrls:
 
 
 def parsed(text: str | None) -> Any:
-    """Parse JSON text; other text (an error, a reason) is returned as it is."""
+    """Parse JSON text; return other text (an error, a reason) unchanged."""
     if text is None:
         return None
     try:
@@ -96,15 +96,15 @@ def status_payload(row: InstanceRow, *, show_input: bool) -> dict[str, Any]:
         "input": parsed(row.input) if show_input else None,
         "customStatus": parsed(row.custom_status),
         "output": parsed(row.output),
-        "createdTime": _whole_seconds(row.created),
-        "lastUpdatedTime": _whole_seconds(row.updated),
+        "createdTime": _without_fraction(row.created),
+        "lastUpdatedTime": _without_fraction(row.updated),
     }
 
 
 def history_events(
     bodies: Iterable[dict[str, Any]], *, show_input: bool, show_output: bool
 ) -> list[dict[str, Any]]:
-    """Return history for people: an activity is one event, its completion, with both its times.
+    """Return the history for display: an activity is one event, its completion, with both its times.
 
     An activity that has not completed yet is the event that scheduled it.
     """
@@ -119,11 +119,11 @@ def history_events(
             if body["EventId"] in completed:
                 continue
         if kind not in _UNSEEN:
-            shown.append(_shown(kind, body, scheduled, show_input=show_input, show_output=show_output))
+            shown.append(_visible(kind, body, scheduled, show_input=show_input, show_output=show_output))
     return shown
 
 
-def _shown(
+def _visible(
     kind: EventType,
     body: dict[str, Any],
     scheduled: dict[int, dict[str, Any]],
@@ -157,5 +157,5 @@ def _show_payload(seen: dict[str, Any], field: str, *, wanted: bool) -> None:
             seen[field] = parsed(text)
 
 
-def _whole_seconds(text: str) -> str:
+def _without_fraction(text: str) -> str:
     return f"{text[:19]}Z"

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 #: Seconds between two checks of the write-ahead log's size.
 _INTERVAL = 2.0
 _MEGABYTE = 1024 * 1024
-#: Size in bytes from which the log is copied into the database, while commits go on.
+#: Size in bytes from which the log is copied into the database, concurrently with commits.
 _PASSIVE_SIZE = 8 * _MEGABYTE
 #: Size in bytes from which commits wait until the log is copied and emptied.
 _TRUNCATE_SIZE = 64 * _MEGABYTE
@@ -34,7 +34,7 @@ class CheckpointThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and wait for it."""
+        """Stop the thread, and wait for its end."""
         self._stopping.set()
         self._thread.join()
 

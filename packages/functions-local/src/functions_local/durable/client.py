@@ -1,4 +1,4 @@
-"""What a Durable client can do: start, send events, terminate, suspend, resume, restart, purge, wait.
+"""Operations of a Durable client: start, send events, terminate, suspend, resume, restart, purge, wait.
 
 Every method that changes something returns after its commit. The errors are those of `refusals.py`.
 """
@@ -64,7 +64,7 @@ class DurableClient:
         input_text: str | None = None,
         version: str | None = None,
     ) -> str:
-        """Start an instance, of the default version unless one is given, and return its id.
+        """Start an instance, by default of the app's default version, and return its id.
 
         The input is JSON text.
 
@@ -79,7 +79,7 @@ class DurableClient:
         row = find_instance(self._hub.database, instance)
         is_live = row is not None and not row.status.is_terminal  # in this host or another one
         if is_live or self._hub.instances.get(instance) is not None:
-            # A finished row is the previous instance's: the new one is about to be committed.
+            # A finished row belongs to the previous instance: the new one is not committed yet.
             raise _already_exists(row.status if row is not None and is_live else RuntimeStatus.Pending)
         version = self._default_version if version is None else version
         await self._create(name, instance, input_text, version)
@@ -93,7 +93,7 @@ class DurableClient:
         )
         event = execution_started(instance, execution, name, version, input_text)
         message = self._hub.dispatcher.message(instance, execution, event)
-        # Registered before the commit, so that the id is in use from now on.
+        # Registered before the commit, so that the id is in use at once.
         self._hub.instances.begin(row)
         self._hub.figures["orchestrations_started"] += 1
         changes = Changes().create_instance(row, self._hub.dispatcher.place).add_message(message)
@@ -110,7 +110,7 @@ class DurableClient:
     async def raise_event(self, instance: str, name: str, payload: str | None) -> None:
         """Send an external event with JSON text. Raises UnknownInstanceError or GoneError.
 
-        An event that is accepted just as its instance ends is dropped, as in Azure, and logged.
+        An event that is accepted while its instance ends is dropped, as in Azure, and logged.
         """
         _check_payload(payload, f"Event '{name}' for orchestration {instance}")
         await self._send(instance, EventRaised(name=name, input=payload))
@@ -165,14 +165,14 @@ class DurableClient:
         await self._hub.database.commit(changes.statements, lambda: None)
 
     def find(self, instance: str) -> InstanceRow:
-        """Return an instance as it is committed. Raises UnknownInstanceError."""
+        """Return the committed row of an instance. Raises UnknownInstanceError."""
         row = find_instance(self._hub.database, instance)
         if row is None:
             raise UnknownInstanceError(instance)
         return row
 
     def list(self, filter_: InstanceFilter, size: int, continuation: str | None) -> Page:
-        """Return a page of `size` instances, from a continuation token on. Raises BadRequestError."""
+        """Return a page of `size` instances after a continuation token. Raises BadRequestError."""
         return list_instances(self._hub.database, filter_, size, continuation)
 
     def history(self, instance: str) -> Bodies:
@@ -191,7 +191,7 @@ class DurableClient:
         return self.find(instance)
 
     def notify_end(self, instance: str) -> None:
-        """Wake up whoever waits for an instance."""
+        """Resume the requests that wait for the end of an instance."""
         if (ended := self._waiting.pop(instance, None)) is not None:
             ended.set()
 

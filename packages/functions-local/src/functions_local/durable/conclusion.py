@@ -1,4 +1,4 @@
-"""What a verdict means for an instance: its status, new events in history, activities and timers."""
+"""The effects of a verdict on an instance: its status, new events in history, activities and timers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Conclusion:
     """The result of one episode."""
 
     status: RuntimeStatus
-    #: JSON text of what the orchestrator returned, or plain text of an error or a reason.
+    #: JSON text of the orchestrator's return value, or plain text of an error or a reason.
     output: str | None = None
     #: The events that follow the messages in history.
     events: list[Event] = field(default_factory=list)
@@ -62,7 +62,7 @@ def _conclude(instance: LiveInstance, verdict: Verdict, dispatcher: Dispatcher) 
     for task, decision in verdict.decisions.items():
         _carry_out(conclusion, instance, task, decision, dispatcher)
     if conclusion.status.is_terminal:
-        # Only cancelled timers can be left here: they are in history, but need not fire.
+        # Only cancelled timers remain: they are in history, but need not fire.
         conclusion.timers.clear()
         last = max(verdict.decisions, default=-1) + 1
         status = conclusion.status.value

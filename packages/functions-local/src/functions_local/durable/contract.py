@@ -1,4 +1,4 @@
-"""What the host gives the engine: the app's Durable functions, how to run one, and the engine's options."""
+"""The engine's input from the host: the app's Durable functions, a call to run one, and options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DurableFunction:
 class Returned:
     """The function returned."""
 
-    #: The JSON text of what it returned; None or "null" for nothing.
+    #: The return value as JSON text; None or "null" for no value.
     json: str | None
 
 

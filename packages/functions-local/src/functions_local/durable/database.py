@@ -1,8 +1,8 @@
-"""The engine's SQLite file: a place for each host, and commits shared by all that ask in one loop iteration.
+"""The engine's SQLite file: a place for each host, and one commit for all writes of a loop iteration.
 
-A committed transaction is what costs, so everything that finishes in the same iteration of the event loop is
-committed together, in the order in which it was handed in. If the shared commit fails, each transaction is
-committed alone, so that a bad one does not affect the others.
+A commit is expensive, so all transactions of one iteration of the event loop are committed together, in the
+order of their calls. If the shared commit fails, each transaction is committed alone, so that a failing one
+does not affect the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _sql_of = itemgetter(0)
 
 
 class DatabaseRefusedError(Exception):
-    """The database cannot be used. The text says why and what to do, in one line."""
+    """The database cannot be used. The text names the cause and the fix in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Transaction:
 
 
 class Database:
-    """An open database. Its `place` belongs to this process until it is closed, or the process ends."""
+    """An open database. This process owns its `place` until the database is closed or the process ends."""
 
     def __init__(self, path: Path, tables: str, version: int, *, places: int = 1) -> None:
         """Open the file, or create it with `tables` (SQL) as schema `version` (above 0).
@@ -87,12 +87,12 @@ class Database:
         self._group: list[_Transaction] = []
 
     def close(self) -> None:
-        """Commit what waits, stop the checkpoints, and release the file for other processes."""
+        """Commit the pending writes, stop the checkpoints, and release the file for other processes."""
         self._flush()
         self._resources.close()
 
     def lock_of(self, place: int) -> sqlite3.Connection | None:
-        """Lock a place that no process has until the result is closed; None if a process has it."""
+        """Lock a free place until the returned connection is closed; return None if the place is in use."""
         return self._lock(str(place))
 
     def _lock(self, name: str, timeout: float = 0.0) -> sqlite3.Connection | None:
@@ -106,14 +106,14 @@ class Database:
         return _refuse(self._path)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Read rows. Only committed ones are visible."""
+        """Read committed rows."""
         return self._connection.execute(sql, parameters).fetchall()
 
     def commit(self, statements: Sequence[Statement], then: Callable[[], None]) -> asyncio.Future[None]:
-        """Commit the statements together, with all others handed in during this iteration of the loop.
+        """Commit the statements together with all others of this iteration of the event loop.
 
-        `then` runs directly after the commit, before anything else can happen, whether or not the returned
-        future is still awaited. The future raises sqlite3.Error if the statements could not be committed.
+        `then` runs directly after the commit, in the same callback, even if the returned future is no longer
+        awaited. The future raises sqlite3.Error if the statements could not be committed.
         """
         loop = asyncio.get_running_loop()
         if not self._group:

@@ -37,7 +37,7 @@ type Decision = RunActivity | SetTimer
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The orchestrator returned this."""
+    """The orchestrator returned this output."""
 
     output: Any
 
@@ -57,7 +57,7 @@ class Restarted:
 
     #: JSON text of the next input.
     input: str
-    #: Events for which nothing waited, in order of arrival; the next generation gets them.
+    #: Events without a waiter, in order of arrival; the next generation receives them.
     unread: tuple[EventRaised, ...]
 
 
@@ -75,7 +75,7 @@ type Outcome = Completed | Failed | Restarted | Terminated
 class Verdict:
     """The result of a replay."""
 
-    #: None: the orchestrator waits for something.
+    #: None: the orchestrator is waiting.
     outcome: Outcome | None = None
     #: New decisions by task id, in order of id.
     decisions: dict[int, Decision] = field(default_factory=dict)

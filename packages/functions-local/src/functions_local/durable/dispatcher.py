@@ -1,6 +1,6 @@
 """The dispatcher: delivers messages to instances, and schedules episodes and activities.
 
-It never polls: it gets its work from commits, and from `sharing`, which reads pending rows. An instance has
+It does not poll: it receives work from commits, and from `sharing`, which reads pending rows. An instance has
 at most one episode at a time.
 """
 
@@ -23,7 +23,7 @@ from functions_local.durable.store import InstanceMessage, PendingActivity
 
 
 class Dispatcher:
-    """All pending work, in memory. The database has all of it, too."""
+    """All pending work, in memory; each item is also in the database."""
 
     def __init__(
         self, database: Database, instances: LiveInstances, options: EngineOptions, figures: Counter[str]
@@ -34,7 +34,7 @@ class Dispatcher:
         #: Whether history keeps the inputs of activities.
         self.stores_inputs = options.store_inputs
         self._figures = figures
-        self._timers = Timers(self._hand_over, self._is_wanted)
+        self._timers = Timers(self._hand_over, self._is_live)
         #: The place of this host among those that share the database.
         self.place = database.place
         self._message_numbers = count(self._first_number("inbox"), MOST_HOSTS)
@@ -53,7 +53,7 @@ class Dispatcher:
         self._activities = Lane("activity", self._options.max_concurrent_activities, run_activity)
 
     async def close(self) -> None:
-        """Start no more work, and wait briefly for what is running."""
+        """Start no more work, and wait at most `stop_grace` seconds for running work."""
         self._timers.close()
         grace = self._options.stop_grace
         await asyncio.gather(self._activities.close(grace), self._episodes.close(grace))
@@ -88,7 +88,7 @@ class Dispatcher:
     def _hand_over(self, message: InstanceMessage) -> None:
         instance = self._instances.get(message.instance, message.execution)
         if instance is None:
-            # The instance has ended, or its generation has: only a client's message is for any generation.
+            # The instance or its generation has ended: only a client's message is for any generation.
             report_dropped([message])
             return
         if message.due:
@@ -96,7 +96,7 @@ class Dispatcher:
         instance.inbox.append(message)
         self._schedule(instance)
 
-    def _is_wanted(self, message: InstanceMessage) -> bool:
+    def _is_live(self, message: InstanceMessage) -> bool:
         return self._instances.get(message.instance, message.execution) is not None
 
     def _schedule(self, instance: LiveInstance) -> None:
@@ -118,7 +118,7 @@ class Dispatcher:
 
 @dataclass(frozen=True, slots=True)
 class TaskHub:
-    """What the engine's parts share: the database, the live instances and the dispatcher."""
+    """The shared parts of the engine: the database, the live instances and the dispatcher."""
 
     database: Database
     instances: LiveInstances

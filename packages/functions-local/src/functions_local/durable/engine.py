@@ -47,7 +47,7 @@ class DurableEngine:
         self._is_running = False
 
     async def start(self) -> None:
-        """Open the database and continue with everything that is pending in it.
+        """Open the database and resume its pending work.
 
         Raises DatabaseRefusedError if it cannot be used, and sqlite3.DatabaseError if it is damaged.
         """
@@ -69,7 +69,7 @@ class DurableEngine:
         self._is_running = True
 
     async def stop(self) -> None:
-        """Start nothing more, wait briefly for running functions, and close. The next start runs the rest."""
+        """Stop, after at most `stop_grace` seconds for running functions. The next start runs the rest."""
         if not self._is_running:
             return
         self._is_running = False
@@ -87,7 +87,7 @@ class DurableEngine:
         return ManagementUrls(base_url, self._hub_name).client_binding()
 
     def make_starts_cheaper(self, base_url: str) -> None:
-        """Have the SDK's clients in this process start instances without a request; `base_url` as above."""
+        """Start instances for the SDK's clients in this process without HTTP; `base_url` as above."""
         make_starts_cheaper(f"{base_url}{RPC_PREFIX}/", partial(self._api.started, base_url))
 
     def figures(self) -> Mapping[str, int]:

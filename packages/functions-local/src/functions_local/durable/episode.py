@@ -1,7 +1,7 @@
 """One episode: an instance takes its messages, its orchestrator is replayed, new decisions are committed.
 
-Everything an episode changes is one transaction: messages leave the inbox, events are added to history,
-activities and timers are scheduled, the status changes. Nothing of it takes effect before the commit.
+An episode is one transaction: it deletes messages from the inbox, appends events to history, schedules
+activities and timers, and updates the status. No change takes effect before the commit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class EpisodeRunner:
-    """Runs episodes for the dispatcher; `on_end` gets the id of every instance that has ended."""
+    """Runs episodes for the dispatcher; calls `on_end` with the id of each instance that has ended."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class EpisodeRunner:
         self._on_end = on_end
 
     async def run(self, instance: LiveInstance) -> None:
-        """Run an episode with all waiting messages. After an error in the host, they wait again."""
+        """Run an episode with all pending messages. After an error in the host, they are pending again."""
         taken, instance.inbox = instance.inbox, []
         try:
             await self._run(instance, taken)
@@ -87,7 +87,7 @@ class EpisodeRunner:
         await self._hub.database.commit(changes.statements, apply)
 
     def _accept(self, instance: LiveInstance, taken: Sequence[InstanceMessage]) -> list[InstanceMessage]:
-        """Select the messages for this generation, the start first. No result arrives twice: see `store`."""
+        """Select the messages of this generation, the start first. `store` prevents duplicate results."""
         accepted = [message for message in taken if message.execution in {None, instance.execution}]
         accepted.sort(key=lambda message: not isinstance(message.event, ExecutionStarted))
         return accepted
@@ -120,7 +120,7 @@ class EpisodeRunner:
     async def _continue_as_new(
         self, instance: LiveInstance, restart: Restarted, custom_status: str | None, changes: Changes
     ) -> None:
-        """Commit an empty history, a new start, and after it the events that were not read."""
+        """Commit an empty history, a new start, and the unread events."""
         execution, input_text = uuid.uuid4().hex, to_json(restart.input)
         start = execution_started(instance.id, execution, instance.name, instance.version, input_text)
         messages = [self._hub.dispatcher.message(instance.id, execution, start)]

@@ -1,7 +1,7 @@
 """Events as the JSON text that the SDK reads and the database keeps.
 
-`IsPlayed` is always false: the SDK from 1.7.0 on regards everything before the last OrchestratorStarted as
-played. The constant lets an event's text be made once and used unchanged in every later history.
+`IsPlayed` is always false: the SDK from 1.7.0 on treats every event before the last OrchestratorStarted as
+played. So the text of an event is encoded once and is the same in every later history.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _keys(event_class: type[Event]) -> tuple[tuple[str, str], ...]:
 _BY_KIND: dict[int, type[Event]] = {event_class.kind: event_class for event_class in _members(Event)}
 _KEYS: dict[EventType, tuple[tuple[str, str], ...]] = {c.kind: _keys(c) for c in _BY_KIND.values()}
 
-#: Each field with the text that comes before its value.
+#: Each field with the text before its value.
 _LABELS = {kind: tuple((name, f',"{key}":') for name, key in keys) for kind, keys in _KEYS.items()}
 
 #: Compact JSON, in ASCII, so that even a lone surrogate can be stored.

@@ -1,7 +1,7 @@
 """The history of an orchestration: one class for each kind of event, with Durable Task's fields.
 
-Messages wait in an instance's inbox until an episode moves them into its history; decisions are added by the
-episode. In JSON the fields have the same names in PascalCase (`event_json.py`).
+An episode moves messages from the instance's inbox into its history, and appends the decisions. In JSON the
+fields have the same names in PascalCase (`event_json.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functions_local.times import now_text
 
 
 class RuntimeStatus(Enum):
-    """State of an instance. The value is the number in history, the name is what people see."""
+    """State of an instance. History has the value, the API has the name."""
 
     #: The orchestrator has run at least once and is not finished.
     Running = 0
@@ -71,7 +71,7 @@ class EventType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Event:
-    """What every event has."""
+    """The fields of every event."""
 
     kind: ClassVar[EventType]
     timestamp: str = field(default_factory=now_text)

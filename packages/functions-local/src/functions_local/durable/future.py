@@ -7,7 +7,7 @@ from functools import partial
 
 
 class Future:
-    """Something that completes or fails once. It has no value: only the SDK uses values."""
+    """A result that completes or fails once. It has no value: only the SDK uses values."""
 
     __slots__ = ("_callbacks", "done", "failed")
 

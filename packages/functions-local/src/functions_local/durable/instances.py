@@ -16,9 +16,9 @@ from functions_local.durable.store import ALIVE, COLUMNS, InstanceMessage, Insta
 
 _log = logging.getLogger(__name__)
 
-#: Histories kept in memory. Others are read again when their instance gets a message.
+#: Histories kept in memory. Other histories are read when their instance receives a message.
 _HISTORIES_KEPT = 10_000
-#: How many are considered for removal when there are more.
+#: Number of histories that one removal checks.
 _LOOKED_AT = 8
 
 
@@ -127,7 +127,7 @@ class LiveInstances:
 
 
 def report_dropped(messages: Iterable[InstanceMessage]) -> None:
-    """Log clients' messages that will not be read: they were accepted just before their instance ended."""
+    """Log the dropped messages of clients, accepted just before their instance ended."""
     for message in messages:
         if message.execution is None:
             event = message.event

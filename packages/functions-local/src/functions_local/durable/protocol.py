@@ -1,4 +1,4 @@
-"""What an orchestrator function is given, a context, and what it returns, its state.
+"""The input of an orchestrator function, its context, and its return value, its state.
 
 The extension calls this the out-of-process protocol; SDK 1.7.0 uses its schema version 2. The state lists
 all actions since the start of the generation, so the list only grows.
@@ -17,13 +17,13 @@ from functions_local.durable.contract import EngineOptions, Raised, Returned
 from functions_local.durable.event_json import to_json
 from functions_local.times import to_timespan
 
-#: How many characters of a malformed state are shown.
+#: Maximum number of characters of a malformed state in an error text.
 _SHOWN = 200
 _FAILURE_MARK = "\n\n$OutOfProcData$:"
 
 
 class ActionType(IntEnum):
-    """What an orchestrator can request, numbered as in the SDK."""
+    """The actions of an orchestrator, numbered as in the SDK."""
 
     #: Run an activity.
     CALL_ACTIVITY = 0
@@ -57,12 +57,12 @@ type Action = dict[str, Any]
 
 
 class InvalidStateError(Exception):
-    """An orchestrator function returned no valid state, and another replay would not change that."""
+    """An orchestrator function returned no valid state; another replay would return the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorState:
-    """What one replay of an orchestrator function returned."""
+    """The return value of one replay of an orchestrator function."""
 
     actions: list[Action]
     is_done: bool = False
@@ -72,7 +72,7 @@ class OrchestratorState:
 
     @classmethod
     def from_outcome(cls, outcome: Returned | Raised) -> OrchestratorState:
-        """Read what the worker returned; after an exception, the state follows a mark in the message.
+        """Read the worker's result; after an exception, the state follows a mark in the message.
 
         Raises InvalidStateError.
         """
@@ -102,13 +102,13 @@ class OrchestratorState:
 
 
 class ContextWriter:
-    """Writes contexts, as JSON text, by joining existing texts: a history is never parsed to be written."""
+    """Writes contexts as JSON text by joining existing texts, without parsing a history."""
 
     def __init__(self, options: EngineOptions) -> None:
         settings = {
             "parentInstanceId": None,
             "upperSchemaVersion": 1,
-            # 2 is what SDK 1.7.0 calls V3; without it the SDK returns an older form of action list.
+            # 2 is V3 in SDK 1.7.0; without it the SDK returns an older form of action list.
             "upperSchemaVersionNew": 2,
             "longRunningTimerIntervalDuration": _timespan(options.long_timer_interval),
             "maximumShortTimerDuration": _timespan(options.maximum_short_timer),

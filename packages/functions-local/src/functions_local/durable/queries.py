@@ -23,7 +23,7 @@ _SELECT = f"SELECT {COLUMNS} FROM instances"  # noqa: S608 - a constant
 
 @dataclass(frozen=True, slots=True)
 class InstanceFilter:
-    """Which instances to find. Times are texts as in history; both limits are included."""
+    """Conditions of a list. Times are texts as in history; both limits are inclusive."""
 
     created_from: str | None = None
     created_to: str | None = None
@@ -56,13 +56,13 @@ class Page:
 
 
 def find_instance(database: Database, instance: str) -> InstanceRow | None:
-    """Return an instance as it is committed, or None."""
+    """Return the committed row of an instance, or None."""
     rows = database.query(f"{_SELECT} WHERE id=?", (instance,))
     return InstanceRow.of(rows[0]) if rows else None
 
 
 def list_instances(database: Database, filter_: InstanceFilter, size: int, continuation: str | None) -> Page:
-    """Return at most `size` instances, from a continuation token on. Raises BadRequestError."""
+    """Return at most `size` instances after a continuation token. Raises BadRequestError."""
     condition, parameters = filter_.where()
     if continuation:
         condition += " AND (created, id) > (?, ?)"

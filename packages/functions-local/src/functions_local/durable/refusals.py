@@ -1,4 +1,4 @@
-"""What the engine refuses: requests, each with the extension's HTTP status, and payloads that are too large.
+"""Refused requests, each with the extension's HTTP status, and payloads that are too large.
 
 Durable history is for ids and outcomes, not for documents.
 """
@@ -20,7 +20,7 @@ MAXIMUM_CUSTOM_STATUS = 16 << 10
 
 
 class RefusedError(Exception):
-    """A request that cannot be carried out; the text says why."""
+    """A request that cannot be carried out; the text names the cause."""
 
     status: ClassVar[int]
 
@@ -74,7 +74,7 @@ def check_size(text: str | None, what: str) -> None:
     if size > MAXIMUM_SIZE:
         raise PayloadTooLargeError(f"{what} has {size} bytes; at most {MAXIMUM_SIZE} are allowed")
     if size > WARNING_SIZE:
-        _log.warning("%s has %d bytes; keep what crosses Durable history below %d", what, size, WARNING_SIZE)
+        _log.warning("%s has %d bytes; keep payloads in Durable history below %d", what, size, WARNING_SIZE)
 
 
 def check_custom_status(status: object) -> None:

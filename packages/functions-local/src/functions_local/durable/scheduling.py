@@ -1,4 +1,4 @@
-"""When work runs: lanes, which retry after an error in the host, and timers. All in memory."""
+"""Scheduling in memory: lanes, which retry after an error in the host, and timers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _log = logging.getLogger(__name__)
 _FIRST_DELAY = 0.1
 #: Seconds of the longest delay before a retry.
 _LONGEST_DELAY = 30.0
-#: Seconds after which the clock is read again in any case: it may have been set.
+#: Seconds after which the clock is read again: it may have been set.
 _LONGEST_SLEEP = 30.0
 #: Heaps below this size are not pruned.
 _SMALL = 1000
 
 
 class Lane[Work]:
-    """Runs work, a limited number at once, the rest in line. The database has it, too, so it may be dropped.
+    """Runs a limited number of work items at once and queues the rest. The database has them all, too.
 
-    Work begins as soon as it is put, in the caller's own turn of the loop, as far as it goes without waiting:
-    an idle engine waits for nothing between a commit and what follows from it.
+    `put` starts the work in the caller's iteration of the event loop, up to its first wait: an idle engine
+    has no delay between a commit and the next work.
     """
 
     def __init__(self, name: str, limit: int, run: Callable[[Work], Awaitable[None]]) -> None:
@@ -38,7 +38,7 @@ class Lane[Work]:
         self._waiting: deque[tuple[Work, float]] = deque()
         self._runners: set[asyncio.Task[None]] = set()
         self._at_work = 0
-        # What a function leaves in its context must not reach whatever its end sets going.
+        # A function's context variables must not reach the work that starts at its end.
         self._context = contextvars.copy_context()
         self._closed = False
 
@@ -51,7 +51,7 @@ class Lane[Work]:
             self._start_runner()
 
     async def close(self, grace: float) -> None:
-        """Accept no more work, and wait `grace` seconds for what is running."""
+        """Accept no more work, and wait at most `grace` seconds for running work."""
         self._closed = True
         self._waiting.clear()
         if not self._runners:
@@ -94,13 +94,13 @@ class Lane[Work]:
 
 
 class Timers:
-    """Delivers messages when they are due: never earlier, perhaps a little later."""
+    """Delivers messages when they are due or shortly after, never earlier."""
 
     def __init__(
-        self, deliver: Callable[[InstanceMessage], None], is_wanted: Callable[[InstanceMessage], bool]
+        self, deliver: Callable[[InstanceMessage], None], is_live: Callable[[InstanceMessage], bool]
     ) -> None:
         self._deliver = deliver
-        self._is_wanted = is_wanted
+        self._is_live = is_live
         self._heap: list[tuple[float, int, InstanceMessage]] = []
         self._prune_at = _SMALL
         self._closed = False
@@ -124,8 +124,8 @@ class Timers:
             self._wake_up.cancel()
 
     def _prune(self) -> None:
-        """Drop the timers of finished instances, so that long ones do not accumulate."""
-        self._heap = [entry for entry in self._heap if self._is_wanted(entry[2])]
+        """Drop the timers of finished instances, so that long timers do not accumulate."""
+        self._heap = [entry for entry in self._heap if self._is_live(entry[2])]
         heapq.heapify(self._heap)
         self._prune_at = max(_SMALL, 2 * len(self._heap))
 

@@ -1,4 +1,4 @@
-"""Hosts that share one database: one continues the work of another that has ended, and receives its messages.
+"""Hosts that share one database: a host resumes the work of an ended host and receives its messages.
 
 The lock of a place is its lease: it ends with the process, so no two hosts run one instance.
 """
@@ -14,13 +14,13 @@ from functions_local.durable.dispatcher import Dispatcher
 from functions_local.durable.instances import LiveInstances
 from functions_local.durable.store import ALIVE, Changes, InstanceMessage, PendingActivity
 
-#: Seconds between two looks for places whose host has ended, and for posted messages.
+#: Seconds between two queries for places of ended hosts and for posted messages.
 _LOOK_EVERY = 0.25
 _MESSAGE = "number, instance, inbox.execution, due, event"
 
 
 class Sharing:
-    """Continues the work of ended hosts, and receives the messages that running hosts posted."""
+    """Resumes the work of ended hosts, and receives the messages that running hosts posted."""
 
     def __init__(self, database: Database, instances: LiveInstances, dispatcher: Dispatcher) -> None:
         self._database = database
@@ -29,14 +29,14 @@ class Sharing:
         self._next_look: asyncio.TimerHandle | None = None
 
     def start(self, *, is_shared: bool) -> None:
-        """Continue the work of this place and of all ended hosts; if `is_shared`, repeat until `close`."""
+        """Resume the work of this place and of all ended hosts; if `is_shared`, repeat until `close`."""
         self._adopt(self._database.place)
         self._adopt_ended()
         if is_shared:
             self._next_look = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
 
     def close(self) -> None:
-        """Adopt and receive nothing more."""
+        """Stop adopting work and receiving messages."""
         if self._next_look is not None:
             self._next_look.cancel()
 
@@ -62,7 +62,7 @@ class Sharing:
                 self._adopt(place).add_done_callback(partial(_close, lock))
 
     def _adopt(self, place: int) -> asyncio.Future[None]:
-        """Move the work of a place, whose lock this host has, to its own place, and continue it."""
+        """Move the work of a place that this host has locked to its own place, and resume it."""
         sql = f"""SELECT {_MESSAGE} FROM instances JOIN inbox ON instance=id
             WHERE place=? AND {ALIVE} ORDER BY number"""  # noqa: S608 - constants
         messages = [InstanceMessage.of(row) for row in self._database.query(sql, (place,))]

@@ -1,11 +1,11 @@
 """The Shim: determines which decisions of an orchestrator are new.
 
 The SDK returns all actions since the start of the generation from every replay. Durable Task and the
-extension's out-of-process shim match that list with history, assign each task its id, and so know what is
-new. This is the same algorithm: ids are assigned in the order of the list, the events of history are applied
-in order, and a decision that history does not confirm is new. Azure's peculiarities are kept on purpose,
-among them: WhenAll waits for all its children even after one has failed; an instance completes only when no
-activity and no timer is open; after the last failed retry one more timer fires.
+extension's out-of-process shim match that list with history and assign each task its id, to find the new
+actions. This is the same algorithm: ids are assigned in the order of the list, the events of history are
+applied in order, and a decision that history does not confirm is new. Azure's peculiarities are kept: WhenAll
+waits for all its children even after one has failed; an instance completes only when no activity and no timer
+is open; after the last failed retry one more timer fires.
 """
 
 from __future__ import annotations

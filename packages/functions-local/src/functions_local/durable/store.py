@@ -1,9 +1,9 @@
-"""Rows of the Durable database: what is read, and what one transaction writes.
+"""Rows of the Durable database: the reads, and the writes of one transaction.
 
 Tables: `instances` (one row each), `history` (one row for each episode: its events as JSON, joined by
 commas), `inbox` (messages and timers that no episode has taken yet), `activities` (scheduled and not
-completed). Everything pending is a row, so a start after a kill needs no repair: the rows are read again.
-One transaction replaces an activity's row with its result's message, so no activity completes twice.
+completed). All pending work is in rows, so a start after a kill only reads the rows. One transaction replaces
+an activity's row with its result's message, so no activity completes twice.
 
 Hosts share the tables. `place` is the host that runs an instance with its activities; no other host changes
 their rows. A message from another host is `posted` until the host of its instance has received it.
@@ -50,7 +50,7 @@ CREATE TABLE activities(
 
 @dataclass(frozen=True, slots=True)
 class InstanceRow:
-    """An instance as committed. Times are texts as in history; input and custom status are JSON texts."""
+    """A committed instance. Times are texts as in history; input and custom status are JSON texts."""
 
     id: str
     execution: str
@@ -83,7 +83,7 @@ COLUMNS = "id, execution, name, version, input, status, custom_status, output, c
 
 @dataclass(frozen=True, slots=True)
 class InstanceMessage:
-    """An event on its way to an instance."""
+    """A pending event for an instance."""
 
     number: int
     instance: str
@@ -117,7 +117,7 @@ class PendingActivity:
 
 @dataclass(slots=True)
 class Changes:
-    """What one transaction writes."""
+    """The writes of one transaction."""
 
     statements: list[Statement] = field(default_factory=list)
 
@@ -126,7 +126,7 @@ class Changes:
         return self
 
     def create_instance(self, row: InstanceRow, place: int) -> Self:
-        """Write a new instance, replacing a finished one of its id; a live one makes the commit fail."""
+        """Write a new instance over a finished one of its id; the commit fails if that instance is live."""
         self.forget_instance(row.id)
         return self._add(
             f"INSERT INTO instances({COLUMNS}, place) VALUES(?,?,?,?,?,?,?,?,?,?,?)",

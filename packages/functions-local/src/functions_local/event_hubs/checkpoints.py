@@ -1,7 +1,7 @@
 """Checkpoints and ownership of partitions: blobs without content, all in their metadata.
 
 Container, names and metadata are those of the Event Hubs extension (`azure-webjobs-eventhub`), so that its
-tools, and an app that goes on in Azure, find them.
+tools find them, and an app in Azure can resume from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STORAGE = "AzureWebJobsStorage"
 
 def checkpoint_container(settings: ConnectionSettings, used_by: str) -> ContainerClient:
     """Return the container in the host's storage account. Raises StartError without a usable setting."""
-    # The environment's proxy and .netrc would be looked up for every request.
+    # Otherwise aiohttp would read the environment's proxy and .netrc for every request.
     transport = AioHttpTransport(use_env_settings=False)
     if text := settings.value(_STORAGE):
         try:
@@ -39,7 +39,7 @@ def checkpoint_container(settings: ConnectionSettings, used_by: str) -> Containe
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The last event of a partition that is done with. An offset is a text, not always a number."""
+    """The last processed event of a partition. An offset is a text, not always a number."""
 
     offset: str | None
     sequence_number: int | None
@@ -55,7 +55,7 @@ class Checkpoints:
         self._owner = owner
 
     async def load(self, partition: str) -> Checkpoint | None:
-        """Return a partition's checkpoint; None if it has none. Raises what the service raises."""
+        """Return a partition's checkpoint; None if it has none. Raises the service's errors."""
         try:
             blob = await self._container.get_blob_client(self.name(partition)).get_blob_properties()
         except ResourceNotFoundError:
@@ -64,7 +64,7 @@ class Checkpoints:
         return Checkpoint(offset or None, int(number) if number else None)
 
     async def save(self, partition: str, checkpoint: Checkpoint) -> None:
-        """Write a partition's checkpoint. Raises what the service raises."""
+        """Write a partition's checkpoint. Raises the service's errors."""
         metadata = {"clientidentifier": self._owner}
         if checkpoint.offset is not None:
             metadata["offset"] = checkpoint.offset
@@ -77,18 +77,18 @@ class Checkpoints:
             await blob.upload_blob(b"", metadata=metadata, overwrite=True)
 
     async def claim(self, partition: str) -> None:
-        """Make this host the owner of a partition, whoever was. Raises what the service raises.
+        """Make this host the owner of a partition. Raises the service's errors.
 
-        There is one host here: an owner that is found is one that has gone.
+        Only one host runs here: any other owner in the blob has ended.
         """
         await self._write_owner(partition, self._owner)
 
     async def release(self, partition: str) -> None:
-        """Let another host take a partition at once. Raises what the service raises."""
+        """Release a partition, so that another host can claim it at once. Raises the service's errors."""
         await self._write_owner(partition, "")
 
     async def prepare(self) -> None:
-        """Make the container. Raises what the service raises."""
+        """Create the container. Raises the service's errors."""
         with suppress(ResourceExistsError):
             await self._container.create_container()
 

@@ -15,7 +15,7 @@ from functions_local.connections import ConnectionSettings, malformed, missing
 
 @dataclass(frozen=True, slots=True)
 class HubClient:
-    """A client, and what blobs and functions are told of it."""
+    """A client, and its names for blobs and for trigger metadata."""
 
     client: EventHubConsumerClient
     #: Host name, without a port.
@@ -26,10 +26,10 @@ class HubClient:
 def hub_client(settings: ConnectionSettings, trigger: EventHubTrigger, used_by: str) -> HubClient:
     """Return the client of a trigger; it connects later.
 
-    The setting is a connection string, whose `EntityPath` comes before the trigger's own hub, as in Azure;
-    or, with `__fullyQualifiedNamespace` appended, the host name of a namespace in Azure. Raises StartError.
+    The setting is a connection string, whose `EntityPath` overrides the trigger's hub, as in Azure; or, with
+    `__fullyQualifiedNamespace` appended, the host name of a namespace in Azure. Raises StartError.
     """
-    # retry_total=0: the readers connect again by themselves. One context: it takes 60 ms to make.
+    # retry_total=0: the readers reconnect automatically. One context: its creation takes 60 ms.
     options: dict[str, Any] = {"retry_total": 0, "ssl_context": ssl.create_default_context()}
     if text := settings.value(trigger.connection):
         try:

@@ -1,4 +1,4 @@
-"""What a function gets of events: their bodies and the trigger metadata.
+"""A function's input from events: their bodies and the trigger metadata.
 
 Names and kinds are those of the Event Hubs extension. The SDK reads the events' system properties from
 `SystemPropertiesArray`, which must be as long as the bodies. Times have no zone: it makes naive datetimes.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from functions_local.deliveries import Delivery, json_data, plain_properties, utc_text
 from functions_local.protos import TypedData, byte_strings, long_numbers, strings
 
-if TYPE_CHECKING:  # the client is imported by the trigger alone: most apps have none
+if TYPE_CHECKING:  # only the trigger imports the client: most apps have none
     from azure.eventhub import EventData
 
 _DATA = "data"
@@ -21,7 +21,7 @@ _DATA = "data"
 
 @dataclass(frozen=True, slots=True)
 class BatchOrigin:
-    """Where a batch comes from, as `PartitionContext` says it."""
+    """The origin of a batch, with the fields of `PartitionContext`."""
 
     namespace: str
     hub: str
@@ -30,7 +30,7 @@ class BatchOrigin:
 
 
 def binding_failure(events: Sequence[EventData]) -> str | None:
-    """Return what the extension says when it can't bind a batch, or None.
+    """Return the extension's error text for a batch that it can't bind, or None.
 
     `EventData.Body` exists for data only: one event with another body fails the whole batch, each time.
     """
@@ -46,7 +46,7 @@ def binding_failure(events: Sequence[EventData]) -> str | None:
 def delivery_of(
     events: Sequence[EventData], origin: BatchOrigin, *, binary: bool, checkpoints: bool
 ) -> Delivery:
-    """Make the input of a function that takes events; `checkpoints`: one is written after this batch."""
+    """Make the input of a function that takes events; `checkpoints`: a checkpoint follows this batch."""
     bodies = [_body(event) for event in events]
     times = [utc_text(event.enqueued_time) for event in events]
     keys = [_partition_key(event) for event in events]
@@ -86,12 +86,12 @@ def text_as_events(text: str, *, binary: bool) -> Delivery:
 
 
 def _body(event: EventData) -> bytes:
-    parts: Any = event.body  # of data, as `binding_failure` has found
+    parts: Any = event.body  # of data: `binding_failure` has checked it
     return b"".join(parts)
 
 
 def _wrapped(bodies: list[bytes], *, binary: bool) -> TypedData:
-    # Without dataType binary, bodies pass through text, and what is not UTF-8 is lost, as in Azure.
+    # Without dataType binary, bodies are decoded as text, and bytes that are not UTF-8 are lost, as in Azure.
     return byte_strings(bodies) if binary else strings([body.decode("utf-8", "replace") for body in bodies])
 
 

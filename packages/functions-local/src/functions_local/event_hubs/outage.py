@@ -1,4 +1,4 @@
-"""Says once that a hub can't be read, and once that it can: 32 partitions lose their links together."""
+"""Logs the start and the end of a hub's outage once each: 32 partitions lose their links together."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Outage:
         self._impossible: set[str] = set()
 
     def began(self, partition: str, error: Exception | str) -> None:
-        """Note a partition that can't be read, or the whole hub (`""`)."""
+        """Record the outage of a partition, or of the whole hub (`""`)."""
         if not self._unreadable:
             _log.warning("%s is not reachable: %s", self._name, str(error) or repr(error))
         self._unreadable.add(partition)
 
     def ended(self, partition: str) -> None:
-        """Note that it can be read again."""
+        """Record the end of the outage of a partition, or of the hub (`""`)."""
         self._impossible.discard(partition)
         if partition in self._unreadable:
             self._unreadable.discard(partition)
@@ -32,12 +32,12 @@ class Outage:
                 _log.info("%s is reachable again", self._name)
 
     def impossible(self, partition: str, checkpoint: int, last: int) -> None:
-        """Note that a partition does not have the event of its checkpoint: nobody may guess another."""
+        """Log that a partition does not have the event of its checkpoint, so the partition is not read."""
         if partition not in self._impossible:
             self._impossible.add(partition)
             _log.error(
                 "%s, partition %s is not read: its checkpoint (%d) lies beyond the end of the hub (%d), "
-                "which was made anew or is another one. To read it from the start, stop, delete the blob "
+                "which was recreated or replaced. To read it from the start, stop, delete the blob "
                 "%s/checkpoint/%s, or those of all partitions, and start again",
                 self._name,
                 partition,

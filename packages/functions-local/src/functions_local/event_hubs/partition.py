@@ -1,8 +1,8 @@
 """The loop of one partition: own it, read it, run the function with each batch, write the checkpoint.
 
 The rules are the extension's. One batch at a time, in order. The checkpoint follows the batch whether the
-function has succeeded or failed; with a retry policy it waits, and with it the partition, until that has
-ended. There is none after a batch that ends when the host stops, or after the partition was lost.
+function has succeeded or failed; with a retry policy, the checkpoint and the next batch wait for the last
+retry. No checkpoint follows a batch that ends when the host stops, or a lost partition.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from functions_local.worker import Outcome, Succeeded
 _log = logging.getLogger(__name__)
 
 _START, _END = "-1", "@latest"
-#: Seconds until ownership and checkpoint are asked for again.
+#: Seconds between two requests for ownership and checkpoint.
 _STORAGE_DELAY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionWork:
-    """What all partitions of a trigger share."""
+    """The shared values of all partitions of a trigger."""
 
     function: Function
     trigger: EventHubTrigger
@@ -67,7 +67,7 @@ class PartitionLoop:
         return self._processing is None or self._processing.done()
 
     async def run(self) -> None:
-        """Own the partition and work on it, until cancelled; after a loss, leave it alone for a time."""
+        """Own the partition and work on it, until cancelled; after a loss, pause before the next claim."""
         while not self._work.stopping.is_set():
             try:
                 await self._own(await self._position())
@@ -87,12 +87,12 @@ class PartitionLoop:
             await asyncio.wait([self._processing])
 
     async def _position(self) -> Position:
-        """Claim the partition, and return where to begin; ask again while the storage does not answer."""
+        """Claim the partition and return the position to read from; retry while the storage is down."""
         while True:
             try:
                 await self._work.checkpoints.claim(self.partition)
                 found = await self._work.checkpoints.load(self.partition)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nothing can be read without a position
+            except Exception as error:  # noqa: BLE001 - reading needs a position, so any error is retried
                 _log.warning("the checkpoint of partition %s can't be read: %s", self.partition, error)
                 await asyncio.sleep(_STORAGE_DELAY)
                 continue
@@ -114,7 +114,7 @@ class PartitionLoop:
         try:
             while not work.stopping.is_set():
                 events = await reader.next_batch()
-                # A task of its own: an invocation in flight has its time when the loop is cancelled.
+                # A separate task: an invocation in flight may finish after the loop is cancelled.
                 self._processing = asyncio.create_task(self._process(events, reader))
                 await asyncio.shield(self._processing)
                 reader.done()
@@ -123,12 +123,12 @@ class PartitionLoop:
             await reader.close()
 
     async def _renew(self) -> None:
-        """Say again and again that this host has the partition: others look at the time, as in Azure."""
+        """Renew the ownership of the partition at intervals: other hosts compare its time, as in Azure."""
         while True:
             await asyncio.sleep(self._work.options.load_balancing_update_interval.total_seconds())
             try:
                 await self._work.checkpoints.claim(self.partition)
-            except Exception as error:  # noqa: BLE001 - the next one says it
+            except Exception as error:  # noqa: BLE001 - the next renewal repeats it
                 _log.debug("the ownership of partition %s was not renewed: %s", self.partition, error)
 
     async def _process(self, events: Sequence[EventData], reader: PartitionReader) -> None:
@@ -169,11 +169,11 @@ class PartitionLoop:
         checkpoint = Checkpoint(last.offset, last.sequence_number)
         try:
             await self._work.checkpoints.save(self.partition, checkpoint)
-        except Exception as error:  # noqa: BLE001 - as in Azure: the next one is written, or the batch comes again
+        except Exception as error:  # noqa: BLE001 - as in Azure: the next one is written, or the batch is redelivered
             _log.warning("the checkpoint of partition %s was not written: %s", self.partition, error)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not longer than until the host stops."""
+        """Wait `seconds`, or until the host stops."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._work.stopping.wait(), seconds)
 

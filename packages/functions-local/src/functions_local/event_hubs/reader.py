@@ -1,7 +1,7 @@
-"""One partition's link: it is made again whenever it is lost, and hands out one batch after the other.
+"""One partition's link: reconnects after each loss, and returns one batch after the other.
 
-Not the client's own processor: with 32 partitions that takes ten seconds and more to close, and comes back
-slowly after an error. `_create_consumer` is what it uses itself; a test tells when it is no longer there.
+The client's own processor is not used: with 32 partitions it takes ten seconds and more to close, and
+reconnects slowly after an error. Like it, this reader uses `_create_consumer`; a test checks that it exists.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _log = logging.getLogger(__name__)
 _FIRST_DELAY, _LONGEST_DELAY = 0.1, 5.0
 #: Seconds after which a link that has not failed counts as connected.
 _CONNECTED = 1.0
-#: Seconds that a link gets to close.
+#: Timeout in seconds for closing a link.
 _CLOSING = 0.4
-#: How the client names the condition of that error.
+#: The client's name of that error condition.
 _STOLEN = "link:stolen"
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to begin."""
+    """The position of the first event to read."""
 
     #: An offset, a sequence number or a time: the first event is the one after it.
     after: str | int | datetime
@@ -45,7 +45,7 @@ class Position:
 
 
 class PartitionLostError(Exception):
-    """Another reader with an epoch has taken the partition."""
+    """Another reader with an epoch has claimed the partition."""
 
 
 class PartitionReader:
@@ -82,7 +82,7 @@ class PartitionReader:
         return batch
 
     def done(self) -> None:
-        """Say that the batch is done with."""
+        """Mark the batch as done."""
         self._batches.task_done()
 
     async def close(self) -> None:
@@ -100,7 +100,7 @@ class PartitionReader:
                 await self._on_refusal()
             except EventHubError as error:
                 self._on_error(error)
-            except Exception as error:  # noqa: BLE001 - any error of the connection is answered by a new one
+            except Exception as error:  # noqa: BLE001 - any connection error leads to a new connection
                 self._outage.began(self.partition, error)
             if loop.time() - began > _CONNECTED:
                 delay = _FIRST_DELAY
@@ -134,7 +134,7 @@ class PartitionReader:
         await self._batches.join()
 
     async def _on_refusal(self) -> None:
-        """Find out why a link was refused: the client ends without a word then."""
+        """Find out why a link was refused: the client ends without an error then."""
         properties = await self._client.get_partition_properties(self.partition)
         last: int = properties["last_enqueued_sequence_number"]
         if self._checkpoint is not None and self._checkpoint > last:

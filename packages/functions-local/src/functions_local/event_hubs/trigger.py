@@ -19,7 +19,7 @@ from functions_local.invocations import Invocations
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between attempts to ask a hub for its partitions.
+#: Seconds between two requests for a hub's partitions.
 _ASKING_DELAY = 1.0
 #: Seconds that releasing the partitions may take when the host stops.
 _RELEASING = 0.3
@@ -36,7 +36,7 @@ class EventHubListener:
         invocations: Invocations,
         options: EventHubsOptions,
     ) -> None:
-        """Connect to nothing yet. Raises StartError without a usable setting for hub and storage."""
+        """Read the settings. Raises StartError without a usable setting for hub and storage."""
         used_by = f"function {function.name}"
         self._hub = hub = hub_client(settings, trigger, used_by)
         self._container = checkpoint_container(settings, used_by)
@@ -58,14 +58,14 @@ class EventHubListener:
         self._running: dict[asyncio.Task[None], PartitionLoop] = {}
 
     async def run(self) -> None:
-        """Work on all partitions until cancelled; wait for hub and storage where they are not there yet."""
+        """Work on all partitions until cancelled; wait until hub and storage are reachable."""
         partitions = await self._until_answered()
         self._loops = [PartitionLoop(self._work, partition) for partition in partitions]
         async with asyncio.TaskGroup() as group:
             self._running = {group.create_task(loop.run()): loop for loop in self._loops}
 
     def stop(self) -> None:
-        """Take nothing new; what ends from now on has no checkpoint."""
+        """Start no new batch; a batch that ends after this call has no checkpoint."""
         self._stopping.set()
         for task, loop in self._running.items():
             if loop.is_idle:
@@ -88,7 +88,7 @@ class EventHubListener:
             try:
                 await self._checkpoints.prepare()
                 partitions = await self._hub.client.get_partition_ids()
-            except Exception as error:  # noqa: BLE001 - any error is answered by asking again
+            except Exception as error:  # noqa: BLE001 - any error is retried
                 self._outage.began("", error)
                 await asyncio.sleep(_ASKING_DELAY)
                 continue
@@ -97,7 +97,7 @@ class EventHubListener:
 
 
 async def _within(seconds: float, endings: Sequence[Coroutine[Any, Any, Any]]) -> None:
-    """Run all at once, but not for longer; what fails is only logged, because the host ends anyway."""
+    """Run all concurrently with a timeout; errors are only logged, because the host is stopping."""
     tasks = [asyncio.ensure_future(ending) for ending in endings]
     if not tasks:
         return

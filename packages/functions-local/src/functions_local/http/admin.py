@@ -31,7 +31,7 @@ from functions_local.messaging.metadata import text_as_delivery
 from functions_local.protos import TypedData
 from functions_local.timers.trigger import timer_input
 
-#: What Core Tools tell of a function's files.
+#: Fields of a function's files in the responses of Core Tools.
 _OF_FILES = ("script_root_path_href", "script_href", "config_href", "test_data_href", "files", "test_data")
 
 type _Call = tuple[Mapping[str, TypedData], Mapping[str, TypedData]]
@@ -61,7 +61,7 @@ class Admin:
         self._keys = keys
         self._engine_figures = engine_figures
         self._started = time.monotonic()
-        # Once: it reads files, and tools may ask for the status many times a second.
+        # Read once: it reads files, and tools may request the status many times a second.
         self._version = f"functions-local {metadata.version('functions-local')}"
         self._runs: set[asyncio.Task[Any]] = set()
 
@@ -92,7 +92,7 @@ class Admin:
         return web.json_response(self._described(self._named(request), request))
 
     async def _errors(self, request: web.Request) -> web.Response:
-        """Return the errors of a function: none, for a function with an error prevents the start."""
+        """Return the errors of a function: always none, because an error prevents the start."""
         self._named(request)
         return web.json_response({})
 
@@ -103,7 +103,7 @@ class Admin:
         return function
 
     def _described(self, function: Function, request: web.Request) -> dict[str, Any]:
-        """Return what Core Tools tell of a function; what they read from files that it has not is null."""
+        """Return a function's description with the fields of Core Tools; the fields of files are null."""
         origin, path = f"{request.scheme}://{request.host}", self._paths.get(function.name)
         return {
             "name": function.name,
@@ -118,7 +118,7 @@ class Admin:
         }
 
     async def _status(self, _request: web.Request) -> web.Response:
-        """Return what Core Tools tell of the host, and the figures of this one."""
+        """Return the host's status with the fields of Core Tools, and this host's own figures."""
         name, counted = platform.node(), self._invocations.counters.items()
         return web.json_response(
             {

@@ -27,7 +27,7 @@ _PLAIN: dict[str, Constraint] = {
 
 
 def read_constraint(text: str) -> Constraint:
-    """Turn a constraint's text, such as `range(1,5)`, into a test of a path value.
+    """Compile a constraint's text, such as `range(1,5)`, into a test of a path value.
 
     Raises ValueError for a name or arguments that ASP.NET Core does not define.
     """

@@ -1,4 +1,4 @@
-"""The keys that requests show: a master key for everything, and keys of single functions."""
+"""The keys of requests: a master key for all functions, and keys of single functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MASTER_KEY = "master.key"
 
 
 class Keys:
-    """Decides whether a request may pass; without a master key, each may."""
+    """Checks the keys of requests; without a master key, every request is allowed."""
 
     def __init__(
         self, master: str | None, of_functions: Mapping[str, Mapping[str, str]] | None = None
@@ -43,7 +43,7 @@ class Keys:
         return cls(master.read_text(), {function.lower(): keys for function, keys in named.items()})
 
     def allow(self, request: web.BaseRequest, level: AuthLevel, function: str | None = None) -> bool:
-        """Check what the level needs: the master key, or at a function one of its own.
+        """Return whether a request has the key for `level`: the master key, or a key of the function.
 
         As in Azure, the `code` query value counts only where there is no `x-functions-key` header.
         """

@@ -19,7 +19,7 @@ _SAME_SITE = {1: "Lax", 2: "Strict", 3: "None"}
 _CONNECTION_HEADERS = frozenset({"connection", "keep-alive", "transfer-encoding"})
 
 
-#: Of a response that ends its request: below 200 the client would wait for another one.
+#: Final statuses: below 200 the client would wait for another response.
 _STATUSES = range(200, 1000)
 
 
@@ -38,9 +38,9 @@ def to_worker(request: web.BaseRequest, body: bytes, values: Mapping[str, str]) 
 
 
 def to_client(method: str, value: TypedData | None) -> web.Response:
-    """Make the response from what a function returned: a response, a text, or nothing (204).
+    """Make the response from a function's return value: a response, a text, or None (204).
 
-    Raises ValueError for what HTTP cannot carry: a status that ends no request, a lone surrogate.
+    Raises ValueError for values that HTTP cannot transport: a status below 200, a lone surrogate.
     """
     if value is None:
         return web.Response(status=204)
@@ -54,7 +54,7 @@ def to_client(method: str, value: TypedData | None) -> web.Response:
 def _response(method: str, answer: Any) -> web.Response:
     body = answer.body.value if answer.body is not None else b""
     headers = CIMultiDict({k: v for k, v in answer.headers.items() if k.lower() not in _CONNECTION_HEADERS})
-    # For HEAD, the function says how long the absent body would be; otherwise the server counts the body.
+    # For HEAD, the function sets the length of the absent body; otherwise the server counts the body.
     if method != "HEAD":
         headers.pop("content-length", None)
     for cookie in answer.cookies or ():

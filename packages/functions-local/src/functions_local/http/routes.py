@@ -1,4 +1,4 @@
-"""Route templates of HTTP triggers: which function answers a path, and with which route values.
+"""Route templates of HTTP triggers: find a path's function and its route values.
 
 The rules are those of ASP.NET Core, on which the Azure Functions host runs: case-insensitive literals,
 `{name}`, `{name?}`, `{name:constraint}`, a catch-all `{*rest}` at the end, precedence segment by segment.
@@ -33,7 +33,7 @@ class _Rank(IntEnum):
     REST = 5
 
 
-#: How no function's own route may begin, whatever the prefix.
+#: Reserved first segments of a function's route, for any prefix.
 _RESERVED = ("admin", "runtime")
 
 #: `{name}` with its stars and constraints; a brace inside a constraint is doubled.

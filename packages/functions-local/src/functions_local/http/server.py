@@ -24,7 +24,7 @@ LOOPBACK = "127.0.0.1"
 #: Azure's limit for a request: 100 MB.
 _MAX_BODY = 100 * 1024 * 1024
 
-#: What `/` says, unless a function has that path.
+#: The response of `/`, unless a function has that path.
 _HOME = "Your function app is running."
 
 
@@ -38,13 +38,13 @@ class HttpFunctions:
         self._stopping = False
 
     def stop(self) -> None:
-        """Answer 503 from now on; requests in flight continue."""
+        """Answer 503 to new requests; requests in flight continue."""
         self._stopping = True
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Run the function and return its response: 404 without one, 401 without its key.
+        """Run the function and return its response: 404 without a function, 401 without its key.
 
-        `/` without a function is 200, for tools that look whether the host runs. Headers that are not UTF-8
+        `/` without a function is 200, for tools that check whether the host runs. Headers that are not UTF-8
         are 400, as with the Azure Functions host's server (Kestrel).
         """
         if self._stopping:
@@ -59,7 +59,7 @@ class HttpFunctions:
         return await self._run(request, match)
 
     async def _run(self, request: web.Request, match: RouteMatch) -> web.Response:
-        """Run the function: 500 if it raises, or returns what is no response."""
+        """Run the function: 500 if it raises, or returns an invalid response."""
         body = await request.read() if request.body_exists else b""
         function, parameter = match.route.function, match.route.trigger.parameter
         outcome = await self._invocations.run(function, {parameter: to_worker(request, body, match.values)})
@@ -114,12 +114,12 @@ async def _checked(request: web.Request, handler: Handler) -> web.StreamResponse
         return await handler(request)
     except web.RequestPayloadError:
         response = web.Response(status=400)
-        response.force_close()  # the rest of the body can't be told from the next request
+        response.force_close()  # the rest of the body can't be separated from the next request
         return response
 
 
 def _is_garbled(header: str) -> bool:
-    """Tell whether aiohttp could not read the header as UTF-8: it leaves such bytes as lone surrogates."""
+    """Return whether a header is not UTF-8: aiohttp decodes such bytes as lone surrogates."""
     return any("\ud800" <= character <= "\udfff" for character in header)
 
 

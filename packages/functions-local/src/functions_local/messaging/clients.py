@@ -17,7 +17,7 @@ from functions_local.protos import TypedData
 
 
 class Connections:
-    """Keeps the clients while the host runs. Nothing is opened before the first sender or receiver."""
+    """Keeps the clients while the host runs. A client connects with its first sender or receiver."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
@@ -40,8 +40,8 @@ class Connections:
             await client.close()
 
     def _make(self, connection: str, used_by: str) -> ServiceBusClient:
-        # retry_total=0: the triggers reconnect by themselves, without limit, and log each outage once.
-        # One context for all: without it each link loads the certificates again, 60 ms of the event loop.
+        # retry_total=0: the triggers reconnect automatically, without limit, and log each outage once.
+        # One context for all: otherwise each link loads the certificates, which blocks the loop for 60 ms.
         options: dict[str, Any] = {"retry_total": 0, "ssl_context": ssl.create_default_context()}
         if text := self._settings.value(connection):
             try:
@@ -83,7 +83,7 @@ def _elements(text: str) -> list[str] | None:
 
 
 class Outputs:
-    """Sends what functions set on output bindings, all messages of a binding together.
+    """Sends the values of output bindings, all messages of a binding together.
 
     Keeps one sender for each queue, because opening one takes half a second.
     """
@@ -93,13 +93,13 @@ class Outputs:
         self._senders: dict[tuple[str, str], _Sender] = {}
 
     def check(self, functions: Sequence[Function]) -> None:
-        """Make the clients now, so that a missing setting ends the start (StartError), not an invocation."""
+        """Create the clients, so that a missing setting prevents the start (StartError)."""
         for function in functions:
             for output in function.outputs:
                 self._connections.client(output.connection, used_by=f"function {function.name}")
 
     async def send(self, function: Function, outputs: Mapping[str, TypedData]) -> None:
-        """Send the values by binding name. Raises whatever prevents one of them from being sent."""
+        """Send the values by binding name. Raises the first error."""
         bindings = {output.name: output for output in function.outputs}
         for name, data in outputs.items():
             await self._sender(bindings[name], function.name).send(data)

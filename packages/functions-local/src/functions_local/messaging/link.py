@@ -1,10 +1,9 @@
 """One receiver of azure-servicebus, used so that neither receiving nor settling waits for the other.
 
-The SDK's connection has a single lock: while a task waits for a frame (up to 0.2 s on a quiet queue) no other
-can send, and a settlement that waits for its confirmation takes frames from the task that receives. So one
-task owns the link. It waits for messages until `interrupt` signals that there is something to settle, and it
-settles without waiting for confirmations: a lost settlement leads to another delivery, which at-least-once
-delivery allows.
+The SDK's connection has a single lock: while a task waits for a frame (0.2 s on an idle queue), no other task
+can send. A settlement that waits for its confirmation also takes frames from the receiving task. So one
+task owns the link. It waits for messages until `interrupt` signals a pending settlement, and settles without
+waiting for confirmations: a lost settlement leads to a redelivery, which at-least-once delivery allows.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _LONG_POLL = 60.0
 #: Seconds to wait for each further message of a batch: while messages come one by one, and while they flow.
 _LINGER, _LINGER_IN_FLOW = 0.0005, 0.002
 
-#: A wait that is over at once: the SDK returns what it has already read, without touching a socket.
+#: An expired timeout: the SDK returns the messages that it has already read, without a socket call.
 _NO_WAIT = 1e-9
 
-#: Seconds to close a receiver. It detaches at once; then the SDK waits up to a second for its keep-alive
-#: task, which only sleeps.
+#: Timeout in seconds for closing a receiver. It detaches at once; then the SDK waits up to a second for its
+#: keep-alive task, which only sleeps.
 _CLOSING = 0.4
 
 
@@ -47,7 +46,7 @@ class ReceiverLink:
         """Connect to a queue, which may be a dead-letter queue (`name/$DeadLetterQueue`)."""
         receiver = client.get_queue_receiver(queue, prefetch_count=prefetch)
         receiver._await_settlement_outcome = False  # noqa: SLF001 - no public option; see the module's docstring
-        # Not `async with`: no block lasts as long as the link.
+        # Not `async with`: the link outlives this method.
         await receiver.__aenter__()
         return cls(receiver)
 
@@ -57,7 +56,7 @@ class ReceiverLink:
             self._wait.reschedule(0)
 
     async def receive(self, limit: int) -> list[ServiceBusReceivedMessage]:
-        """Wait for a message; return it with others that arrived, up to `limit`. Empty if interrupted."""
+        """Wait for a message; return up to `limit` received messages, or none if interrupted."""
         messages = await self._buffered(limit) or await self._receive_within(_LONG_POLL, 1)
         while messages and len(messages) < limit:
             left = limit - len(messages)
@@ -70,7 +69,7 @@ class ReceiverLink:
         return messages
 
     async def settle(self, messages: Sequence[ServiceBusReceivedMessage], *, succeeded: bool) -> None:
-        """Complete the messages, or abandon them, which makes them available at once."""
+        """Complete the messages, or abandon them, so that they are available at once."""
         settle = self.receiver.complete_message if succeeded else self.receiver.abandon_message
         for message in messages:
             try:
@@ -79,7 +78,7 @@ class ReceiverLink:
                 _log.warning("the lock of message %s expired; it will be redelivered", message.message_id)
 
     async def close(self) -> None:
-        """Close the link; messages that were read but not returned go back to the queue. Never raises."""
+        """Close the link; messages that were read but not returned are released. Never raises."""
         try:
             async with asyncio.timeout(_CLOSING):
                 await self.receiver.close()
@@ -92,9 +91,9 @@ class ReceiverLink:
         return await self.receiver.receive_messages(limit, max_wait_time=_NO_WAIT)
 
     async def _receive_within(self, seconds: float, limit: int) -> list[ServiceBusReceivedMessage]:
-        # The SDK loses nothing when it is cancelled here: bytes stay in the transport, messages in its own
-        # queue, which `_buffered` reads next. That queue must be empty before this call, or the SDK would
-        # hold its messages in a local variable.
+        # The SDK loses no message when it is cancelled here: bytes stay in the transport, messages in its own
+        # queue, which `_buffered` reads next. That queue must be empty before this call: otherwise the SDK
+        # keeps its messages in a local variable.
         try:
             async with asyncio.timeout(seconds) as self._wait:
                 return await self.receiver.receive_messages(limit, max_wait_time=_LONG_POLL)

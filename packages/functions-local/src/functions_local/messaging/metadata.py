@@ -1,7 +1,7 @@
-"""What a function gets of Service Bus messages: their bodies and the trigger metadata.
+"""A function's input from Service Bus messages: their bodies and the trigger metadata.
 
 Names and kinds are those of the Service Bus extension. `UserProperties` (`UserPropertiesArray` for many) must
-be present: the SDK uses it to tell one message from many. Times have no zone, so the SDK makes naive
+be present: the SDK uses it to distinguish one message from many. Times have no zone, so the SDK makes naive
 datetimes of them.
 """
 

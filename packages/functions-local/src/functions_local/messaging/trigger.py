@@ -36,7 +36,7 @@ _RENEW_AFTER = 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The messages of one invocation, to be settled on the link that received them."""
+    """The messages of one invocation, and the link that received them and must settle them."""
 
     link: ReceiverLink
     messages: Sequence[ServiceBusReceivedMessage]
@@ -78,7 +78,7 @@ class ServiceBusListener:
                     )
                 delay, lost = _FIRST_DELAY, False
                 await self._pump()
-            except Exception as error:  # noqa: BLE001 - any error of the connection is answered by reconnecting
+            except Exception as error:  # noqa: BLE001 - any connection error leads to a new connection
                 if not lost:
                     _log.warning(
                         "function %s: queue %s is not reachable: %s",
@@ -106,7 +106,7 @@ class ServiceBusListener:
         self._finished += [(work, False) for work in self._in_process.values()]
         try:
             await self._settle_finished()
-        except Exception as error:  # noqa: BLE001 - without the broker, the locks expire by themselves
+        except Exception as error:  # noqa: BLE001 - without the broker, the locks expire automatically
             _log.debug("function %s: not settled at the end: %s", self._function.name, error)
         for task in self._in_process:
             task.cancel()
@@ -152,7 +152,7 @@ class ServiceBusListener:
         task.add_done_callback(self._conclude)
 
     def _conclude(self, task: asyncio.Task[bool]) -> None:
-        """Free the slot and queue the messages for settling."""
+        """Release the slot and queue the messages for settlement."""
         work = self._in_process.pop(task)
         if not task.cancelled():
             self._finished.append((work, task.result()))
@@ -178,7 +178,7 @@ class ServiceBusListener:
             return None
 
         def register() -> None:
-            # After a lost connection the renewer is closed and the locks are gone.
+            # After a lost connection the renewer is closed and the locks are lost.
             if work.link is self._link:
                 renewer.register(work.link.receiver, message)
 

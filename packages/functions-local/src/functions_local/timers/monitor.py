@@ -1,4 +1,4 @@
-"""The schedule monitor: records on disk when each timer runs next, so that a missed run is done at start.
+"""The schedule monitor: records each timer's next run on disk, so that a missed run is done at start.
 
 The record is written after a run, so a host that is killed during a run repeats it as past due: at least
 once, as in Azure.
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from functions_local.locks import try_lock
 from functions_local.timers.ncrontab import Schedule
 
-#: Schedules that fire more often have no record, as in Azure.
+#: Schedules with a shorter interval have no record, as in Azure.
 _MONITORED_FROM = timedelta(minutes=1)
 #: Seconds between two attempts to run a timer that another host runs.
 _TRY_EVERY = 1.0
@@ -37,7 +37,7 @@ class ScheduleStatus(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a timer does when the host starts: run at once as past due, or wait until `status.next`."""
+    """A timer's first step at the host's start: run at once as past due, or wait until `status.next`."""
 
     status: ScheduleStatus
     past_due: bool
@@ -52,7 +52,7 @@ class ScheduleMonitor:
 
     @asynccontextmanager
     async def singleton(self, function: str) -> AsyncIterator[None]:
-        """Wait until no other host runs the timer, and keep it until the block ends, or the process."""
+        """Wait for the timer's lock and keep it until the block or the process ends."""
         if not self._is_shared:
             yield
             return

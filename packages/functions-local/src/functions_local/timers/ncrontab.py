@@ -19,7 +19,7 @@ _HORIZON_DAYS = 366 * 41
 
 
 class Schedule(Protocol):
-    """When a timer fires."""
+    """The times at which a timer fires."""
 
     def next(self, after: datetime) -> datetime:
         """Return the first occurrence strictly after a time; both are naive UTC."""
@@ -137,7 +137,7 @@ class Constant:
 def parse_schedule(text: str) -> Schedule:
     """Read an NCRONTAB expression or a TimeSpan.
 
-    Raises ValueError saying which part is wrong.
+    Raises ValueError with the malformed part.
     """
     fields = text.split()
     if len(fields) == 1 and ":" in text:

@@ -59,7 +59,7 @@ class TimerRunner:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Run the function at each of its times, in one host of those that share it, until cancelled."""
+        """Run the function on schedule until cancelled; only one of the hosts that share it runs it."""
         async with self._monitor.singleton(self._function.name):
             await self._run()
 

@@ -70,7 +70,7 @@ async def echo_number(req: func.HttpRequest) -> str:
 
 
 @app.route(route="echo/fixed", methods=["GET"])
-def echo_fixed(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+def echo_fixed(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding requires it
     """Take precedence over both, and run on a thread."""
     logging.getLogger("app").info("fixed is running")
     return "fixed"
@@ -83,7 +83,7 @@ async def bytes_back(req: func.HttpRequest) -> func.HttpResponse:
 
 
 @app.route(route="cookies", methods=["GET"])
-async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 - the binding asks for it
+async def cookies(req: func.HttpRequest) -> func.HttpResponse:  # noqa: ARG001 - the binding requires it
     """Set two cookies."""
     response = func.HttpResponse("ok")
     response.headers.add("Set-Cookie", "a=1; Path=/; HttpOnly; SameSite=Lax; Max-Age=60")
@@ -111,13 +111,13 @@ async def exits(req: func.HttpRequest) -> str:
 
 
 @app.route(route="raises", methods=["GET"])
-async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+async def raises(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding requires it
     """Fail."""
     raise ValueError("boom")
 
 
 @app.route(route="blocks", methods=["GET"])
-async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+async def blocks(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding requires it
     """Block, which an async function must not do, until the test has seen what it waits for."""
     while not (TRACES / "unblock").exists():
         time.sleep(0.05)  # noqa: ASYNC251 - blocking is the point
@@ -134,7 +134,7 @@ async def slow(req: func.HttpRequest) -> str:
 
 
 @app.route(route="hold", methods=["GET"])
-async def held(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+async def held(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding requires it
     """Wait until the test releases it."""
     await hold()
     return "done"
@@ -149,7 +149,7 @@ def thread(req: func.HttpRequest) -> str:
 
 
 @app.route(route="guarded", methods=["GET"], auth_level=func.AuthLevel.FUNCTION)
-async def guarded(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+async def guarded(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding requires it
     """Need a key when keys are enforced."""
     return "let in"
 
@@ -196,7 +196,7 @@ def tick(timer: func.TimerRequest) -> None:
 
 @app.timer_trigger(schedule="0 0 0 1 1 *", arg_name="timer")
 @app.retry(strategy="fixed_delay", max_retry_count="2", delay_interval="00:00:00")
-def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noqa: ARG001 - the binding asks for it
+def fails_twice(timer: func.TimerRequest, context: func.Context) -> None:  # noqa: ARG001 - the binding requires it
     """Fail until its last retry."""
     trace("fails_twice", retry=context.retry_context.retry_count)
     if context.retry_context.retry_count < 2:

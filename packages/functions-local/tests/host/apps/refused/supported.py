@@ -1,4 +1,4 @@
-"""What the host has: --skip-unsupported starts with this alone."""
+"""A supported function: with --skip-unsupported the app starts with only this one."""
 
 from __future__ import annotations
 

@@ -22,6 +22,6 @@ def monitor(context: df.DurableOrchestrationContext) -> Generator[Any, Any, Any]
 
 
 @app.activity_trigger(input_name="nothing")
-def look(nothing: None) -> int:  # noqa: ARG001 - the binding asks for it
+def look(nothing: None) -> int:  # noqa: ARG001 - the binding requires it
     """Return how often it has been called."""
     return next(LOOKS)

@@ -26,7 +26,7 @@ def too_long_on_a_thread(req: func.HttpRequest) -> str:
 
 
 @app.route("too_long/disobeys")
-async def too_long_and_disobeys(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding asks for it
+async def too_long_and_disobeys(req: func.HttpRequest) -> str:  # noqa: ARG001 - the binding requires it
     """Wait on the loop, whatever happens."""
     while True:
         with suppress(asyncio.CancelledError):
