@@ -50,7 +50,7 @@ def connect(port: int, retry_total: int = 0) -> ServiceBusClient:
 
 
 def take(receiver: ServiceBusReceiver, number: int = 1) -> list[ServiceBusReceivedMessage]:
-    """Receive so many messages: the client returns what it has when 0.2 s pass without another."""
+    """Receive `number` messages: the client returns its messages after 0.2 s without another."""
     taken = list[ServiceBusReceivedMessage]()
     while len(taken) < number:
         more = receiver.receive_messages(number - len(taken), PATIENCE)

@@ -70,21 +70,21 @@ def _client_reads(data: bytes) -> Any:
 
 
 @given(_VALUES)
-def test_client_reads_what_is_encoded(value: Any) -> None:
+def test_client_reads_encoded_values(value: Any) -> None:
     """The client's decoder gets back every value that the broker encodes."""
     assert _client_reads(encode(value)) == _as_client_sees_it(value)
 
 
 @given(_VALUES)
 def test_decoding_undoes_encoding(value: Any) -> None:
-    """What is encoded is decoded to the same value, and skipped to the same end."""
+    """An encoded value is decoded to the same value, and `skip` returns the same end."""
     data = encode(value) + b"rest"
     assert decode(data, 0) == (value, len(data) - 4)
     assert skip(data, 0) == len(data) - 4
 
 
 @given(_VALUES)
-def test_broker_reads_what_the_client_encodes(value: Any) -> None:
+def test_broker_reads_the_clients_encoding(value: Any) -> None:
     """The broker's decoder gets back every value that the client encodes."""
     output = bytearray()
     try:

@@ -134,7 +134,7 @@ def test_damaged_log_is_one_line(config: Path, tmp_path: Path) -> None:
     assert "is damaged" in _refusal(command(config, tmp_path / "data"))
 
 
-def test_broker_in_a_test_raises_what_keeps_it_from_starting(tmp_path: Path) -> None:
+def test_broker_in_a_test_raises_the_errors_of_its_start(tmp_path: Path) -> None:
     """The test does not hang."""
     with (
         running_broker(queues_named(["work"]), tmp_path),

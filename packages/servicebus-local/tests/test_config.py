@@ -41,7 +41,7 @@ def test_properties_are_those_of_azure_resource_manager(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_read_like_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` stands for it, and errors name it."""
+    """`-` selects standard input, and errors name it."""
     monkeypatch.setattr("sys.stdin", io.StringIO('{"queues": [{"name": "work"}]}'))
     assert read_config(Path("-")).queues == {"work": QueueSettings()}
     with pytest.raises(ConfigurationError, match=r"^standard input: is not JSON: "):
@@ -89,7 +89,7 @@ def test_absent_properties_have_the_defaults_of_service_bus(tmp_path: Path) -> N
         ),
     ],
 )
-def test_wrong_property_is_named_with_what_is_allowed(
+def test_wrong_property_is_named_with_the_allowed_values(
     tmp_path: Path, properties: dict[str, object], line: str
 ) -> None:
     """The line names file, queue and property, the value found and what is allowed."""

@@ -61,7 +61,7 @@ def _numbers(*numbers: int, mode: int = 1) -> dict[str, Encodable]:
     return {"sequence-numbers": long_array(numbers), "receiver-settle-mode": uint(mode)}
 
 
-def test_number_that_stands_twice_counts_once(links: Links) -> None:
+def test_repeated_number_counts_once(links: Links) -> None:
     """A deferred message is received once, and a cancelled one frees its bytes once."""
     number = _deferred(links, "small", ServiceBusMessage(b"z" * 200))
     sender, receiver = links.sender("small"), links.receiver("small")

@@ -1,4 +1,4 @@
-"""What is sent is received, however receivers come, go, wait and read."""
+"""Sent messages are received by receivers that connect, disconnect, wait and read in any order."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _messages(count: int) -> list[ServiceBusMessage]:
     return [ServiceBusMessage(str(number)) for number in range(count)]
 
 
-def test_detach_is_answered_after_what_was_deleted(broker: RunningBroker, links: Links) -> None:
+def test_detach_is_answered_after_pending_deletions(broker: RunningBroker, links: Links) -> None:
     """Credit and detach in one write: each message that the broker deletes for the link arrives before."""
     links.sender("solo").send_messages(_messages(20))
     with WireClient(broker.endpoints.port) as wire:
@@ -52,7 +52,7 @@ def test_detach_is_answered_after_what_was_deleted(broker: RunningBroker, links:
 
 
 @pytest.mark.parametrize("ending", [Performative.END, Performative.CLOSE])
-def test_nothing_is_deleted_for_a_receiver_that_has_gone(
+def test_nothing_is_deleted_for_a_disconnected_receiver(
     broker: RunningBroker, links: Links, ending: Performative
 ) -> None:
     """Its session or connection ends before the commit: what was not sent is in the queue again."""
@@ -77,7 +77,7 @@ def test_detach_is_answered_after_the_verdicts_before_it(broker: RunningBroker, 
     assert broker.figures("solo")["active"] == 0
 
 
-def test_verdict_for_a_link_that_is_gone_moves_nothing(broker: RunningBroker, links: Links) -> None:
+def test_verdict_for_a_detached_link_has_no_effect(broker: RunningBroker, links: Links) -> None:
     """The lock outlives the link: Java settles without an outcome what it held when it closed."""
     links.sender("solo").send_messages(_messages(1))
     with WireClient(broker.endpoints.port) as wire:
@@ -107,7 +107,7 @@ def test_refused_verdict_can_be_repeated(broker: RunningBroker, links: Links) ->
 
 
 def test_limit_holds_only_where_the_broker_receives(broker: RunningBroker) -> None:
-    """What it sends is larger than what it got: annotations are added, and an answer has many messages."""
+    """Sent messages may be larger: the broker adds annotations, and an answer has many messages."""
     with WireClient(broker.endpoints.port) as wire:
         wire.send(attach_sender("solo"), attach_receiver("solo", 1), attach_receiver("solo/$management", 2))
         wire.send(attach_sender("solo/$management", 3))
@@ -116,7 +116,7 @@ def test_limit_holds_only_where_the_broker_receives(broker: RunningBroker) -> No
 
 
 def test_largest_message_is_received(client: ServiceBusClient, links: Links) -> None:
-    """What is accepted is delivered, with and without a lock, and peeked."""
+    """An accepted message is delivered, with and without a lock, and peeked."""
     body = b"z" * _LARGEST
     links.sender("solo").send_messages([ServiceBusMessage(body)])
     links.sender("solo").send_messages(ServiceBusMessage(body))
@@ -130,7 +130,7 @@ def test_largest_message_is_received(client: ServiceBusClient, links: Links) -> 
 
 
 def test_peek_of_much_is_answered_in_parts(links: Links) -> None:
-    """An answer has about a megabyte; the next peek goes on where it ended."""
+    """An answer has about a megabyte; the next peek continues after its last message."""
     for number in range(12):
         links.sender("orders").send_messages(ServiceBusMessage(b"z" * 200_000, subject=str(number)))
     first = links.receiver("orders").peek_messages(12, sequence_number=1)
@@ -169,7 +169,7 @@ def _settled_figure(broker: RunningBroker, name: str) -> int:
 
 
 def test_many_links_of_a_slow_reader_share_its_buffer(broker: RunningBroker, links: Links) -> None:
-    """All ask for everything in one write."""
+    """All links request all messages in one write."""
     for _ in range(60):
         links.sender("solo").send_messages(ServiceBusMessage(b"z" * 250_000))
     with WireClient(broker.endpoints.port, receive_buffer=4096) as wire:

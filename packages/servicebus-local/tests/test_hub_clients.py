@@ -24,7 +24,7 @@ from tests.broker_process import BrokerProcess, command
 
 pytestmark = [
     pytest.mark.process,
-    # The client leaves the sockets open of what is cut or refused.
+    # The client does not close the sockets of cut or refused connections.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
 ]
 
@@ -167,8 +167,8 @@ async def test_the_processor_of_the_asynchronous_client_reads_all_partitions(bro
     assert [partition["last_sequence_number"] for partition in hub["partitions"]] == [1, 1]
 
 
-def test_a_producer_goes_on_after_the_broker_was_killed(tmp_path: Path) -> None:
-    """It connects again by itself; what was accepted before is there."""
+def test_a_producer_resumes_after_the_broker_was_killed(tmp_path: Path) -> None:
+    """It reconnects automatically; the events that were accepted earlier are stored."""
     hubs, queues = tmp_path / "hubs.json", tmp_path / "queues.json"
     queues.write_text(json.dumps({"queues": []}))
     hubs.write_text(json.dumps({"hubs": [{"name": _HUB, "partitionCount": 1}]}))

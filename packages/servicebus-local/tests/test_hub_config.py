@@ -1,4 +1,4 @@
-"""Hubs are read from a file or named, and a mistake is told in one line."""
+"""Hubs are read from a file or named in options, and each mistake is one line of text."""
 
 from __future__ import annotations
 

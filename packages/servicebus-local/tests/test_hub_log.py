@@ -1,4 +1,4 @@
-"""What a hub has accepted is there after a kill, and old events are read from the log and dropped in time."""
+"""Accepted events survive a kill, old events are read from the log, and retention deletes them in time."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_what_no_reader_could_read_is_refused(message: bytes) -> None:
 
 
 def test_delivery_annotations_are_added_to_the_senders() -> None:
-    """For a reader that asked to be told of the newest event."""
+    """For a reader that requested the number of the newest event."""
     parts = _annotated()
     content, _ = parse_event(b"".join(parts.values()))
     told = read_sections(with_delivery_annotations(content.event(0, 0, 0).wire, [("last", ubyte(1))]))

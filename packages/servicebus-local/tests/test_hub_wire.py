@@ -108,7 +108,7 @@ def test_starts(hub: Wired, selector: str | None, first: int) -> None:
     ("annotation", "what"), [("offset", "offset"), ("sequence-number", "sequence number")]
 )
 def test_a_start_beyond_the_end_is_refused(hub: Wired, annotation: str, what: str) -> None:
-    """A hub made anew counts from 0 again: an old position must not read on silently."""
+    """A recreated hub counts from 0: reading from an old position must fail."""
     _, wire = hub
     send_events(wire, b"a")
     wire.send(attach_reader(0, f"amqp.annotation.x-opt-{annotation} > '5'"))
@@ -127,7 +127,7 @@ def test_a_start_beyond_the_end_is_refused(hub: Wired, annotation: str, what: st
     ],
 )
 def test_unknown_addresses(hub: Wired, address: str, condition: str, text: str) -> None:
-    """Hub, group and partition are named in what is said."""
+    """The error text names hub, group and partition."""
     _, wire = hub
     wire.send(attach_reader(address=address))
     found = refusal(wire)
@@ -181,7 +181,7 @@ def test_a_reader_that_has_left_keeps_no_epoch(hub: Wired) -> None:
     assert numbers(read_events(wire, 1, 2)) == [0]
 
 
-def test_a_tracking_reader_is_told_of_the_newest_event(hub: Wired) -> None:
+def test_a_tracking_reader_receives_the_newest_number(hub: Wired) -> None:
     """Only one that asked for it: the attach says so."""
     _, wire = hub
     send_events(wire, b"a", b"b")
@@ -192,8 +192,8 @@ def test_a_tracking_reader_is_told_of_the_newest_event(hub: Wired) -> None:
     assert (told["last_enqueued_sequence_number"], int(told["last_enqueued_offset"]) > 0) == (1, True)
 
 
-def test_a_slow_reader_is_passed_over_what_was_dropped(hub: Wired) -> None:
-    """Silently, as in Azure; the numbers go on."""
+def test_a_slow_reader_skips_dropped_events(hub: Wired) -> None:
+    """Without an error, as in Azure; the numbers continue."""
     broker, wire = hub
     send_events(wire, b"a", b"b")
     assert broker.inject(kind="expire-events", hub="orders") == 2

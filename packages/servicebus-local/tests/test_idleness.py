@@ -1,4 +1,4 @@
-"""What is not used ends as in Service Bus: a link after ten minutes, a connection without links sooner."""
+"""Idle parts are closed as in Service Bus: links after ten minutes, connections without links sooner."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _RECEIVER, _SENDER = 0, 1
 
 @dataclass
 class _Clock:
-    """The broker's monotonic clock, in seconds, and how often it was looked at for what is idle."""
+    """The broker's monotonic clock in seconds, and the number of checks for idle parts."""
 
     now: float = 0.0
     looks: int = 0
 
-    def tell(self) -> float:
+    def time(self) -> float:
         return self.now
 
     def look(self) -> float:
@@ -61,8 +61,8 @@ class _Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     """Stand in for the clock, and look at it often."""
     clock = _Clock()
-    monkeypatch.setattr(links, "monotonic", clock.tell)
-    monkeypatch.setattr(channel, "monotonic", clock.tell)
+    monkeypatch.setattr(links, "monotonic", clock.time)
+    monkeypatch.setattr(channel, "monotonic", clock.time)
     monkeypatch.setattr(idleness, "monotonic", clock.look)
     monkeypatch.setattr(idleness, "_LOOK_SECONDS", 0.01)
     return clock
@@ -101,7 +101,7 @@ def _condition(error: object) -> object:
 def test_link_is_detached_ten_minutes_after_its_last_use(
     clock: _Clock, wire: WireClient, use: str, handle: int
 ) -> None:
-    """Whatever comes or goes on it is a use."""
+    """A frame in either direction counts as use."""
     ends = [attach_receiver("orders", _RECEIVER), attach_sender("orders", _SENDER)]
     wire.send(*ends, transfer(0, data_message(b"first"), _SENDER), credit(2))
     delivery = wire.until(Performative.TRANSFER).fields[1]

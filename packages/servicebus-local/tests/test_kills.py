@@ -36,14 +36,14 @@ pytestmark = [
 
 _FULL_SIZE = bool(os.environ.get("FULL_SIZE"))
 _KILLS, _ACKNOWLEDGED = (20, 100_000) if _FULL_SIZE else (3, 3_000)
-#: What a receiver that deletes asks for, and when it goes.
+#: The credit of a receive-and-delete receiver, and the number of messages after which it disconnects.
 _CREDIT, _ENOUGH = 50, 30
 _LOCKED, _DELETED = "locked", "deleted"
 
 
 @dataclass
 class _Ledger:
-    """What clients tried with a queue, and what was acknowledged to them."""
+    """The operations that clients tried on a queue, and their acknowledgements."""
 
     acknowledged: set[str] = field(default_factory=set)
     received: set[str] = field(default_factory=set)

@@ -97,7 +97,7 @@ async def test_one_failing_answer_costs_no_other_its_own(log: MessageLog) -> Non
     assert answered == ["first", "last"]
 
 
-async def test_closing_commits_what_the_last_answers_write(log: MessageLog) -> None:
+async def test_closing_commits_the_writes_of_the_last_answers(log: MessageLog) -> None:
     """A message that returns because its receiver has gone is written by a callback."""
     commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
     commit.then(commit.write, Statement.RESERVE_NUMBERS, "a", 1)
@@ -106,7 +106,7 @@ async def test_closing_commits_what_the_last_answers_write(log: MessageLog) -> N
 
 
 async def test_action_that_sets_a_later_timer_delays_no_other() -> None:
-    """The loop still wakes up for what was there before."""
+    """The loop still wakes up for the earlier timer."""
     timers = TimerHeap(asyncio.get_running_loop())
     done = asyncio.Event()
     timers.after(0, timers.after, 10**6, print)

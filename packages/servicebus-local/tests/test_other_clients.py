@@ -18,7 +18,7 @@ _PROGRAMS = Path(__file__).with_name("other_clients")
 
 
 def _run(*words: str | Path, folder: Path = _PROGRAMS, extra: dict[str, str] | None = None) -> None:
-    """Run a program to its end, and fail with what it printed."""
+    """Run a program to its end; a failure contains its output."""
     done = subprocess.run(
         words, cwd=folder, env=environment(**extra or {}), capture_output=True, text=True, check=False
     )

@@ -80,7 +80,7 @@ def test_restart_keeps_seen_ids(tmp_path: Path) -> None:
 
 
 def test_client_finds_a_restarted_broker(config: Path, tmp_path: Path) -> None:
-    """After a kill the client reconnects by itself; its lock is lost, the message is not."""
+    """After a kill the client reconnects automatically; its lock is lost, the message is not."""
     data = tmp_path / "data"
     with BrokerProcess(command(config, data)) as broker, connect(broker.port, retry_total=5) as client:
         sender, receiver = client.get_queue_sender("work"), client.get_queue_receiver("work")

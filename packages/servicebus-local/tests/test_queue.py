@@ -1,4 +1,4 @@
-"""What a queue does that no client can time, without a connection."""
+"""Behaviour of a queue that depends on timing no client can control, tested without a connection."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_what_a_message_carries_survives_a_restart(log: MessageLog) -> Non
 
 
 async def test_properties_changed_in_the_dead_letters_survive_a_restart(log: MessageLog) -> None:
-    """An abandoned dead letter stays where it is, with what its receiver changed."""
+    """An abandoned dead letter stays in its queue, with its receiver's changes."""
     commit = GroupCommit(log, asyncio.get_running_loop(), lambda: None)
     machinery = Machinery(Journal(log, commit), TimerHeap(asyncio.get_running_loop()), FaultBoard())
     queue = Queue("orders", QueueSettings(), machinery)
@@ -88,7 +88,7 @@ async def test_properties_changed_in_the_dead_letters_survive_a_restart(log: Mes
     assert restored.delivery_count == 0
 
 
-async def test_receivers_that_have_gone_are_forgotten(log: MessageLog) -> None:
+async def test_disconnected_receivers_are_removed(log: MessageLog) -> None:
     """Those that come and go while another waits at an empty queue leave nothing behind."""
     queue = Queue("orders", QueueSettings(), _machinery(log))
     here, gone = _Idle(), _Idle()
@@ -102,7 +102,7 @@ async def test_receivers_that_have_gone_are_forgotten(log: MessageLog) -> None:
     assert here.ready
 
 
-async def test_pause_of_a_receiver_that_has_gone_brings_it_not_back(log: MessageLog) -> None:
+async def test_pause_of_a_disconnected_receiver_does_not_restore_it(log: MessageLog) -> None:
     """It went between two bursts, with credit left, while another waits at the empty queue."""
     queue = Queue("orders", QueueSettings(), _machinery(log))
     queue.add_receiver(_Idle())

@@ -1,4 +1,4 @@
-"""What the README says of limits is what a start, a call or the log says."""
+"""The README's texts about limits are the texts of a start, a call or the log."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from tests.wire import (
 pytestmark = pytest.mark.process
 
 _README = Path(__file__).parents[1] / "README.md"
-#: A quoted text, a condition or a status; "…" in a text stands for anything.
+#: A quoted text, a condition or a status; "…" in a text matches any text.
 _SAID = re.compile(r'"([^"]+)"|`((?:amqp|com\.microsoft):[^`]+)`|\b(\d{3})\b(?! KiB)')
 _MUTE = 'a second verdict after "server busy", by the clients for JavaScript and Go'
 
 
 def _rows() -> dict[str, list[str]]:
-    """Return the table of what is not supported, with the texts that are said of each."""
+    """Return the table of unsupported features, with the texts of each."""
     section = _README.read_text().partition("## What is not supported")[2].partition("\n## ")[0]
     lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
     return {what: ["".join(found) for found in _SAID.findall(says)] for what, says in lines[1:]}

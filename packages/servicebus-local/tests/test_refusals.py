@@ -139,7 +139,7 @@ def test_transactions_are_refused_with_a_sentence(broker: RunningBroker) -> None
     assert error.fields()[:2] == ["amqp:not-implemented", "The local broker has no transactions."]
 
 
-def test_refused_attach_ends_what_had_its_number(broker: RunningBroker, links: Links) -> None:
+def test_refused_attach_ends_the_link_with_its_number(broker: RunningBroker, links: Links) -> None:
     """The client knows only its last link of a number: nothing is delivered to one before it."""
     with WireClient(broker.endpoints.port) as wire:
         wire.send(attach_receiver("solo"), credit(5))
@@ -174,7 +174,7 @@ def test_other_protocols_are_named_in_the_log(
 
 
 @pytest.mark.parametrize("idle", [uint(1), long(-1)])
-def test_keep_alives_keep_nobody_busy(broker: RunningBroker, idle: Encoded) -> None:
+def test_keep_alives_are_limited(broker: RunningBroker, idle: Encoded) -> None:
     """A client that wants thousands of them a second, or opens twice, gets no more than others."""
     opening: list[Encodable] = ["again", None, uint(1 << 20), ushort(100), idle]
     since = time.monotonic()

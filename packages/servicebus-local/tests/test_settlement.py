@@ -149,7 +149,7 @@ def test_automatic_renewer_keeps_a_long_handler_alive(links: Links) -> None:
         receiver.complete_message(message)
 
 
-def test_closing_releases_what_was_prefetched_without_counting(
+def test_closing_releases_prefetched_messages_without_counting(
     client: ServiceBusClient, links: Links
 ) -> None:
     """Messages that a closing receiver fetched but did not return are available at once, not counted."""

@@ -1,4 +1,4 @@
-"""A client that sends and reads single frames, for what no client of Python or JavaScript shows."""
+"""A client that sends and reads single frames, for details that the SDKs' clients hide."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SOURCE, _TARGET = 0x28, 0x29
 
 @dataclass(frozen=True)
 class Seen:
-    """A performative from the broker, with what follows it in its frame."""
+    """A performative from the broker, with the payload after it in its frame."""
 
     code: Value
     fields: list[Value]
@@ -64,7 +64,7 @@ def transfer(number: int, payload: bytes, handle: int = 0) -> bytes:
 
 
 def credit(count: int, handle: int = 0, window: int = 5000) -> bytes:
-    """Return the frame that asks for messages."""
+    """Return the frame that requests messages."""
     session = [uint(0x40000000), uint(window), uint(0), uint(window)]
     return performative(Performative.FLOW, *session, uint(handle), uint(0), uint(count))
 

@@ -24,7 +24,7 @@ _LAST_PORT = 65535
 def main() -> int:
     """Run until SIGTERM or SIGINT, and return the exit code.
 
-    0 after a signal, 1 when the log can't be written any more, 2 for a mistake that the user can fix.
+    0 after a signal, 1 when the log can't be written, 2 for a mistake that the user can fix.
     """
     parser = _parser()
     options = parser.parse_args()
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def _configuration(options: argparse.Namespace) -> BrokerConfig:
-    """Return what the options ask for. Raises ConfigurationError."""
+    """Return the configuration of the options. Raises ConfigurationError."""
     config = read_config(options.config) if options.config else queues_named(options.queue)
     config = replace(config, expire_on_receive=options.expire_on_receive)
     if options.hubs:

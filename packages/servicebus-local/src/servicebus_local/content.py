@@ -38,7 +38,7 @@ _MAX_MESSAGE_ID = 128
 _MAX_PROPERTIES_BYTES = 64 * 1024
 _PRIORITIES = range(1 << 8)
 _TIMES_TO_LIVE_MS = range(1 << 32)
-#: From the beginning of the year 1 to the end of 9999: clients can't read another time.
+#: From the beginning of the year 1 to the end of 9999: clients can't read other times.
 _TIMES_MS = range(-62135596800000, 253402300800000)
 
 
@@ -49,7 +49,7 @@ class Section(IntEnum):
     HEADER = 0x70
     #: Annotations for the next hop; the broker adds the lock token.
     DELIVERY_ANNOTATIONS = 0x71
-    #: `x-opt-…`: what the service records about the message.
+    #: `x-opt-…`: the service's data about the message.
     MESSAGE_ANNOTATIONS = 0x72
     #: Message id, subject, reply-to and the like.
     PROPERTIES = 0x73
@@ -125,7 +125,7 @@ class Content:
     application_properties: bytes
     #: The body's sections and the footer.
     body: bytes
-    #: When it is to be enqueued, if not at once.
+    #: Time at which it is enqueued; None: at once.
     scheduled_ms: int | None = None
 
     @property
@@ -147,7 +147,7 @@ class Content:
         return replace(self, application_properties=section)
 
     def check_limits(self) -> None:
-        """Raise ArgumentError for what Service Bus refuses."""
+        """Raise ArgumentError for a message above the limits of Service Bus."""
         if len(self.message_id) > _MAX_MESSAGE_ID:
             raise ArgumentError(f"A message id may have {_MAX_MESSAGE_ID} characters.")
         if self._properties_size > _MAX_PROPERTIES_BYTES:
@@ -184,7 +184,7 @@ def sections(message: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def parse_content(message: bytes) -> Content:
-    """Split an encoded message into what the broker keeps. Raises AmqpError, and ArgumentError for limits."""
+    """Split an encoded message into its content. Raises AmqpError, and ArgumentError for limits."""
     header: list[Value] = []
     annotations = delivery_annotations = EncodedPairs()
     scheduled_ms = None
@@ -269,10 +269,10 @@ def _footer(message: bytes, at: int) -> bytes:
 
 
 def _retyped(key: bytes, constructors: Mapping[int, bytes]) -> bytes:
-    """Return a key as a symbol or a string: clients send either, and read only the one of the standard."""
+    """Return a key as a symbol or a string: clients send either, and read only the standard's type."""
     constructor = constructors.get(key[0])
     text = key[2:] if key[0] in _SHORT else key[5:]
-    # A symbol is ASCII; a string that is not stays one.
+    # A symbol is ASCII: another string stays a string.
     return constructor + key[1:] if constructor and text.isascii() else bytes(key)
 
 

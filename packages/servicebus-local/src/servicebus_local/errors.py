@@ -1,4 +1,4 @@
-"""What the broker refuses, with the error condition and status that the client turns into an exception.
+"""Errors of refused operations, with the condition and status that the client turns into an exception.
 
 The conditions are those of Azure Service Bus ("AMQP 1.0 in Azure Service Bus: error codes").
 """

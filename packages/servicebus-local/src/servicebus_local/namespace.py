@@ -42,7 +42,7 @@ class Namespace:
         return list(self._hubs.values())
 
     def hub(self, address: str) -> Hub | None:
-        """Return the hub with an address, or with the address of something in it."""
+        """Return the hub of an address, which may continue below the hub."""
         return self._hubs.get(address.partition("/")[0].lower())
 
     def existing_hub(self, name: str) -> Hub:

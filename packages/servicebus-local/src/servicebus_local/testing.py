@@ -73,7 +73,7 @@ class RunningBroker:
 def running_broker(config: BrokerConfig, data: Path | None = None) -> Iterator[RunningBroker]:
     """Run a broker in a thread until the end of the block; without a data folder, in a temporary one.
 
-    Raises what `Broker.start` raises.
+    Raises the errors of `Broker.start`.
     """
     with ExitStack() as resources:
         folder = data or Path(resources.enter_context(TemporaryDirectory(prefix="servicebus-local-")))

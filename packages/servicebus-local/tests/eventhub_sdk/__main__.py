@@ -14,7 +14,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-#: What the local broker does not have: WebSockets, TLS, authorisation, fault injection by another program.
+#: Unsupported by the local broker: WebSockets, TLS, authorisation, fault injection by another program.
 EXCLUDED = (
     *("over_websocket", "with_create_event_batch", "with_auth_error", "with_ssl_context"),
     *(

@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _plain(made: Callable[..., None]) -> Callable[..., None]:
-    """Make a client speak without TLS unless it is told otherwise."""
+    """Make a client connect without TLS by default."""
 
     @wraps(made)
     def make(*arguments: Any, **options: Any) -> None:

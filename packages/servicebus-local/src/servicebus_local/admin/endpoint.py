@@ -127,7 +127,7 @@ def _queue_figures(queue: Queue) -> dict[str, object]:
 
 
 def _hub_figures(hub: Hub) -> dict[str, object]:
-    """Return a hub's partitions, what they keep and who reads them, and counters since the broker started."""
+    """Return a hub's partitions with sizes and readers, and its counters since the broker started."""
     partitions = [_partition_figures(hub, partition) for partition in hub.partitions]
     return {
         "name": hub.name,

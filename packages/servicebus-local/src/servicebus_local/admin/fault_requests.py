@@ -45,7 +45,7 @@ class ExpireEvents(_Fault):
 
 
 class StealPartition(_Fault):
-    """Detach the readers of a partition now, as if another reader had come with their epoch."""
+    """Detach the readers of a partition now, as if another reader had connected with their epoch."""
 
     kind: Literal["steal-partition"]
     hub: str
@@ -54,7 +54,7 @@ class StealPartition(_Fault):
 
 
 class CountedFault(_Fault):
-    """Let a fault happen a number of times. Only `server-busy` can happen on a hub."""
+    """Inject a fault a number of times. Only `server-busy` applies to a hub."""
 
     kind: Literal[QueueFaultKind.SERVER_BUSY, QueueFaultKind.DELIVER_TWICE]
     queue: str
@@ -66,7 +66,7 @@ class CountedFault(_Fault):
 
 
 class DelayFault(_Fault):
-    """Delay what happens on a queue until the fault is removed."""
+    """Delay a queue's operations until the fault is removed."""
 
     kind: Literal[QueueFaultKind.DELAY_ACKNOWLEDGEMENTS, QueueFaultKind.DELAY_DELIVERIES]
     queue: str

@@ -1,4 +1,4 @@
-"""Makes the link for an attach: finds the node by its address, and refuses what the node can't do."""
+"""Makes the link for an attach: finds the node by its address, and refuses unsupported links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HUBS_ADDRESS = "$management"
 
 
 def make_link(channel: LinkChannel, namespace: Namespace, attach: Attach) -> Link:
-    """Return the link that a client asked for. Raises OperationError."""
+    """Return the link that a client requested. Raises OperationError."""
     terminus = attach.source if attach.client_receives else attach.target
     address = node_address(terminus.address)
     link = _link(channel, namespace, attach, address)
@@ -44,7 +44,7 @@ def _link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: s
 
 
 def _request_link(channel: LinkChannel, namespace: Namespace, attach: Attach, address: str) -> Link:
-    """Never refuse this one: the client would wait forever."""
+    """Return a link for requests; never refuse it, because the client would wait forever."""
     if attach.client_receives:
         return AnswerLink(channel, attach)
     if address == _CBS_ADDRESS:

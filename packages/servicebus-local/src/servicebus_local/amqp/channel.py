@@ -29,7 +29,7 @@ type Handler = Callable[[Fields, bytes, int, int], None]
 
 
 class ChannelConnection(Protocol):
-    """The connection that a channel belongs to, as far as channels need it."""
+    """The part of a connection that its channels use."""
 
     #: Largest frame that the client accepts, in bytes.
     max_frame_bytes: int
@@ -59,7 +59,7 @@ class Channel:
         self._next_outgoing_id = replies.FIRST_DELIVERY_ID
         #: Frames that the client accepts before its next flow.
         self._remote_window = begin.number(2)
-        #: Frames that wait for the window, each with what it takes of the window.
+        #: Frames that wait for the window, each with its number of window frames.
         self._held_back: deque[tuple[bytes, int]] = deque()
         self.handlers: dict[object, Handler] = {
             Performative.ATTACH: self._on_attach,
@@ -76,7 +76,7 @@ class Channel:
 
     @property
     def has_room(self) -> bool:
-        """Return whether the client takes what is sent: its window is open, the socket's buffer not full."""
+        """Return whether a frame can be sent: the client's window is open, the socket's buffer not full."""
         return self._connection.has_room and not self._held_back
 
     @property
@@ -100,18 +100,18 @@ class Channel:
     def remove(self, link: Link) -> None:
         """Close a link without a frame."""
         self._links.pop(link.handle, None)
-        # A verdict that comes later changes nothing; the locks outlive the link.
+        # A later verdict has no effect; the locks outlive the link.
         self._unsettled = {number: owner for number, owner in self._unsettled.items() if owner is not link}
         link.close()
 
     def resume(self) -> None:
-        """Deliver what had no room."""
+        """Deliver the frames and messages that had no room."""
         for link in self.links:
             if isinstance(link, OutgoingLink) and link.credit > 0:
                 link.on_credit()
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call something later."""
+        """Schedule a callback."""
         asyncio.get_running_loop().call_later(seconds, callback)
 
     def transfer(self, link: OutgoingLink, tag: bytes, payload: bytes, *, settled: bool) -> int:

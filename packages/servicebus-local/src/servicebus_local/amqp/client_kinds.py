@@ -1,4 +1,4 @@
-"""What the broker does differently for some of Microsoft's clients, by what they call themselves."""
+"""Differences in the broker's behaviour for Microsoft's clients, by the name in their open."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _PROPERTIES_FIELD = 9
 
 @dataclass(frozen=True, slots=True)
 class ClientKind:
-    """How a client wants to be treated."""
+    """The behaviour that a client expects."""
 
-    #: Whether it waits a minute for an answer to a settlement that is itself settled. The others take an
-    #: unsettled refusal, and can then send another outcome (Java's takes no other).
+    #: Whether it waits up to a minute for a settled answer to a settlement. The other clients accept an
+    #: unsettled refusal, after which they can send another outcome (Java's can't).
     expects_settled: bool = False
-    #: Messages that a link is sent at once.
+    #: Messages that are sent on a link at once.
     burst: int = 250
 
 
 _KINDS = {
     "azsdk-python": ClientKind(expects_settled=True),
     "MSJSClient": ClientKind(expects_settled=True),
-    # Java's drops all that come while 256 wait in it.
+    # Java's client drops messages that arrive while it buffers 256.
     "azure-messaging-servicebus": ClientKind(burst=50),
 }
 ANY_CLIENT = ClientKind()

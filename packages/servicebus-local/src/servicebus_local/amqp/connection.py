@@ -1,4 +1,4 @@
-"""One client's TCP connection: authentication, open and close, and handing each frame to its session."""
+"""One client's TCP connection: authentication, open and close, and the routing of frames to sessions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _log = logging.getLogger(__name__)
 
 _CONTAINER_ID = "local-servicebus"
 _MIN_MAX_FRAME_BYTES = 512
-#: Longest write, in bytes, but for its last frame.
+#: Longest write in bytes, without its last frame.
 _MAX_OUTGOING_BYTES = 256 * 1024
-#: First bytes of a client that speaks something else.
+#: First bytes of a client that uses another protocol.
 _TLS_HANDSHAKE = b"\x16\x03"
 _HTTP_REQUESTS = (b"GET ", b"PUT ", b"POST ", b"DELETE ")
 #: Keep-alives are sent twice in the client's idle time-out (AMQP 1.0 §2.4.5); it is in milliseconds.
 _KEEP_ALIVES_PER_MILLISECOND = 2 * 1000
-#: Between two keep-alives, in seconds: they cost the other clients time.
+#: Shortest time between two keep-alives in seconds: they delay the other clients.
 _SHORTEST_PAUSE = 0.1
 
 
 class ClientConnection(asyncio.Protocol):
-    """Reads frames, answers those of the connection, and hands the others to their channels."""
+    """Reads frames, answers those of the connection, and passes the others to their channels."""
 
     def __init__(self, namespace: Namespace, connections: set[ClientConnection]) -> None:
         self._namespace = namespace
@@ -84,13 +84,13 @@ class ClientConnection(asyncio.Protocol):
         self._close_channels()
 
     def pause_writing(self) -> None:
-        """Deliver and answer nothing more until the client has read: it gets no more than the buffer."""
+        """Stop deliveries and answers until the client has read the buffer."""
         self.has_room = False
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on where the full buffer stopped it."""
+        """Resume deliveries and answers after a full buffer."""
         self.has_room = True
         if self._transport is not None:
             self._transport.resume_reading()
@@ -137,7 +137,7 @@ class ClientConnection(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         self._outgoing.append(data)
         self._outgoing_bytes += len(data)
-        if self._outgoing_bytes > _MAX_OUTGOING_BYTES:  # only the socket can say whether it has room
+        if self._outgoing_bytes > _MAX_OUTGOING_BYTES:  # only a write shows whether the socket has room
             self._flush()
         elif not self._flush_scheduled:
             self._flush_scheduled = True

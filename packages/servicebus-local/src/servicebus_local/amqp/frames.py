@@ -51,7 +51,7 @@ class FrameReader:
         self._pending = b""
 
     def feed(self, data: bytes) -> Iterator[ProtocolHeader | Frame]:
-        """Yield what is complete. Raises AmqpError for bytes that can't be a frame."""
+        """Yield the complete headers and frames. Raises AmqpError for bytes that can't be a frame."""
         buffer = self._pending + data if self._pending else data
         start, length = 0, len(buffer)
         self._pending = b""

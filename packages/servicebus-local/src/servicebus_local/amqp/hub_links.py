@@ -19,12 +19,12 @@ from servicebus_local.hubs.hub import Hub
 from servicebus_local.hubs.partition import Partition
 from servicebus_local.hubs.readers import Readers
 
-#: The reader wants to be told what the newest event is.
+#: Requests the number of the newest event with each event.
 RUNTIME_METRIC = "com.microsoft:enable-receiver-runtime-metric"
 _EPOCH = "com.microsoft:epoch"
-#: All events have it: the client for Python keeps each tag that it sees, for ever.
+#: The same for all events: the client for Python never discards a tag.
 _TAG = b"\0"
-#: Events that a link is sent before the other links have their turn.
+#: Events that are sent on a link before the other links are served.
 _BURST = 250
 
 
@@ -53,7 +53,7 @@ class HubSenderLink(IncomingLink):
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
-    """What a reader reads, beside whom, and the sequence number that it starts with."""
+    """A reader's partition, its fellow readers, and its first sequence number."""
 
     partition: Partition
     readers: Readers
@@ -61,10 +61,10 @@ class ReadingPlace:
 
 
 class HubReceiverLink(OutgoingLink):
-    """Sends the events of a partition, settled: nobody settles an event."""
+    """Sends the events of a partition, settled: readers do not settle events."""
 
     def __init__(self, channel: LinkChannel, attach: Attach, hub: Hub, place: ReadingPlace) -> None:
-        """Attach a reader. Raises OperationError if it may not read."""
+        """Attach a reader. Raises OperationError if it is not allowed to read."""
         epoch = attach.properties.get(_EPOCH)
         self.epoch = epoch if isinstance(epoch, int) else None
         self._readers = place.readers
@@ -76,18 +76,18 @@ class HubReceiverLink(OutgoingLink):
         self._cursor = Cursor(place.partition, place.first, self._send)
 
     def close(self) -> None:
-        """Read nothing any more."""
+        """Stop reading."""
         super().close()
         self._cursor.close()
         self._readers.remove(self)
 
     def end(self, detach: Callable[[], object]) -> None:
-        """Detach, and let others read at once: it waits for no commit of its own."""
+        """Detach at once, so that others can read: it has no pending commit."""
         self._readers.remove(self)
         super().end(detach)
 
     def displace(self, error: LinkStolenError) -> None:
-        """Detach it, because another reader has come."""
+        """Detach it, because another reader has connected."""
         self.channel.detach(self, error.condition, str(error))
 
     def on_credit(self) -> None:

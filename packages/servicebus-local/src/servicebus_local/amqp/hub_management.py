@@ -1,4 +1,4 @@
-"""The node `$management` of event hubs: what a hub and its partitions hold."""
+"""The node `$management` of event hubs: the properties of a hub and its partitions."""
 
 from __future__ import annotations
 

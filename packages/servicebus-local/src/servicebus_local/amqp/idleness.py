@@ -1,4 +1,4 @@
-"""Ends what is not used, as Service Bus does: links, and connections without links."""
+"""Closes idle links and connections without links, as Service Bus does."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Protocol
 
 from servicebus_local.amqp.channel import Channel
 
-#: In seconds. Longest time that nothing comes or goes on a link.
+#: Seconds without a frame after which a link is idle.
 LINK_SECONDS = 600.0
-#: Longest time without a link, after the last one and when there was none yet.
+#: Seconds without a link after which a connection is idle: after its last link, and if it had none.
 WITHOUT_LINKS_SECONDS, NEVER_LINKED_SECONDS = 300.0, 60.0
-#: Time between two looks.
+#: Seconds between two checks.
 _LOOK_SECONDS = 5.0
 
 
 class WatchedConnection(Protocol):
-    """A connection, as far as its use is concerned."""
+    """The part of a connection that the watch uses."""
 
     had_link: bool
 
@@ -31,7 +31,7 @@ class WatchedConnection(Protocol):
 
 
 class IdleWatch:
-    """Looks now and then what a connection uses, until it is stopped."""
+    """Checks at intervals whether a connection and its links are idle, until it is stopped."""
 
     def __init__(self, connection: WatchedConnection) -> None:
         self._connection = connection
@@ -39,7 +39,7 @@ class IdleWatch:
         self._next_look = self._later()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._next_look.cancel()
 
     def _later(self) -> asyncio.TimerHandle:

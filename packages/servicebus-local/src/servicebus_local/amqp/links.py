@@ -1,4 +1,4 @@
-"""What all links share: assembling a client's messages, and sending within the client's credit."""
+"""The base of all links: assembles a client's messages, and sends within the client's credit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _UINT32 = 0xFFFFFFFF
 
 
 class Node(Protocol):
-    """What a link is attached to, as far as links need it: a queue or a hub."""
+    """The part of a queue or hub that its links use."""
 
     def after_commit(self, callback: Callable[[], object], /) -> None:
-        """Call something after the commit of everything that was written before."""
+        """Run a callback after the commit of all earlier writes."""
 
 
 class LinkChannel(Protocol):
-    """The channel that a link belongs to, as far as links need it."""
+    """The part of a channel that its links use."""
 
     @property
     def links(self) -> Sequence[Link]:
@@ -42,14 +42,14 @@ class LinkChannel(Protocol):
 
     @property
     def has_room(self) -> bool:
-        """Return whether the client takes what is sent: its window is open, the socket's buffer not full."""
+        """Return whether a frame can be sent: the client's window is open, the socket's buffer not full."""
 
     @property
     def client(self) -> ClientKind:
         """The kind of the client."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call something later."""
+        """Schedule a callback."""
 
     def disposition(
         self, delivery_id: int, state: Encoded, *, from_receiver: bool, settled: bool = True
@@ -63,29 +63,29 @@ class LinkChannel(Protocol):
 class Link:
     """One direction between a client and a node."""
 
-    #: Whether it is detached when nothing comes or goes on it for long.
+    #: Whether it is detached when it is idle.
     ends_when_unused = False
-    #: Largest message that is taken, in either direction.
+    #: Largest accepted message in bytes, in either direction.
     max_message_bytes = replies.NO_LIMIT
-    #: Extensions of the protocol that the client asked for and gets.
+    #: Extensions of the protocol that the client requested and the broker supports.
     capabilities: Sequence[str] = ()
 
     def __init__(self, channel: LinkChannel, attach: Attach, node: Node | None = None) -> None:
         self.channel = channel
         self.handle = attach.handle
-        #: What is in use while the link is attached.
+        #: The queue or hub that the link uses.
         self.node = node
-        #: The client has asked for its end: it takes no new messages.
+        #: The client has requested its end: it accepts no new messages.
         self.ending = False
         self.closed = False
-        #: When a frame last came or went on it (monotonic seconds).
+        #: Time of the last frame in either direction (monotonic seconds).
         self.used_at = monotonic()
         self.delivery_count = 0
         #: Address of the node, lower-case.
         self.address = ""
 
     def end(self, detach: Callable[[], object]) -> None:
-        """Detach when everything that was done on the link is committed and answered."""
+        """Detach when all operations of the link are committed and answered."""
         self.ending = True
         if self.node is None:
             detach()
@@ -93,7 +93,7 @@ class Link:
             self.node.after_commit(detach)
 
     def close(self) -> None:
-        """Send nothing on the link any more."""
+        """Stop sending on the link."""
         self.closed = True
 
 
@@ -125,7 +125,7 @@ class IncomingLink(Link, ABC):
         self._credit = _CREDIT
 
     def grant_credit(self) -> None:
-        """Let the client send."""
+        """Send credit to the client."""
         self._credit = _CREDIT
         self.channel.flow(self, _CREDIT)
 
@@ -168,7 +168,7 @@ class IncomingLink(Link, ABC):
         if assembly is None and not transfer.more:
             return _message(transfer, payload)
         assembly = assembly or _Assembly(transfer, bytearray())
-        if len(assembly.data) <= self.max_message_bytes:  # a larger message is refused: do not collect it
+        if len(assembly.data) <= self.max_message_bytes:  # a larger message is refused, so not collected
             assembly.data += payload
         if transfer.more:
             self._assembly = assembly
@@ -177,7 +177,7 @@ class IncomingLink(Link, ABC):
 
 
 def check_size(message: bytes, limit: int = replies.MAX_MESSAGE_BYTES) -> None:
-    """Raise MessageTooLargeError for what Service Bus refuses."""
+    """Raise MessageTooLargeError for a message above `limit` bytes."""
     if len(message) > limit:
         raise MessageTooLargeError(
             f"The received message (size:{len(message)} bytes) exceeds the limit "
@@ -197,11 +197,11 @@ class OutgoingLink(Link):
     def __init__(self, channel: LinkChannel, attach: Attach, node: Node | None = None) -> None:
         super().__init__(channel, attach, node)
         self.credit = 0
-        #: Where the client wants answers, if the link is for answers.
+        #: The client's address for answers, if the link is for answers.
         self.target_address = attach.target.address
 
     def on_flow(self, flow: Flow) -> None:
-        """Receive new credit; a drain uses up the rest at once (AMQP 1.0 §2.6.7)."""
+        """Receive new credit; a drain consumes the rest at once (AMQP 1.0 §2.6.7)."""
         self.credit = flow.delivery_count + flow.link_credit - self.delivery_count
         if self.credit > 0:
             self.on_credit()

@@ -20,7 +20,7 @@ from servicebus_local.errors import ArgumentError, NotSupportedError, OperationE
 
 _VENDOR = "com.microsoft:"
 _RECEIVE_AND_DELETE = 0
-#: A peek is answered with fewer messages than asked for when they are larger together.
+#: Maximum size of the answer to a peek: it has fewer messages if they are larger together.
 _MAX_PEEK_BYTES = 1 << 20
 #: `defered` is spelt as the service spells it.
 _SETTLEMENTS = {
@@ -38,14 +38,14 @@ class Answer:
     status: int
     description: str
     body: Encodable = None
-    #: Messages that are deleted, and lost unless the answer reaches its client.
+    #: Deleted messages, which are lost unless the client receives the answer.
     deleted: list[StoredMessage] = field(default_factory=list)
     #: Error condition, if it was refused.
     condition: Symbol | None = None
 
     @classmethod
     def refusal(cls, error: OperationError) -> Answer:
-        """Return the answer to what is refused."""
+        """Return the answer to a refused request."""
         return cls(error.status, str(error), condition=Symbol(error.condition))
 
     def properties(self) -> dict[str, Encodable]:
@@ -55,7 +55,7 @@ class Answer:
 
 
 def perform(entity: Entity, request: Request) -> Answer:
-    """Carry out a request. Raises OperationError, and AmqpError for a message in it that can't be read."""
+    """Carry out a request. Raises OperationError, and AmqpError for a malformed message in it."""
     operation = request.properties.get("operation")
     handler = _OPERATIONS.get(operation) if isinstance(operation, str) else None
     if handler is None:
@@ -87,7 +87,7 @@ class _Arguments:
         return value
 
     def numbers(self, name: str) -> list[int]:
-        """One that stands twice counts once."""
+        """Return the distinct numbers of a list."""
         items = self.items(name)
         if not all(isinstance(item, int) for item in items):
             raise ArgumentError(f"The argument '{name}' must be a list of whole numbers.")
@@ -165,7 +165,7 @@ def _update_disposition(entity: Entity, arguments: _Arguments) -> Answer:
         arguments.text("deadletter-description"),
         arguments.properties("properties-to-modify"),
     )
-    # A token that stands twice counts once.
+    # A repeated token counts once.
     for lock in dict.fromkeys([entity.locks.held(token) for token in arguments.items("lock-tokens")]):
         entity.settle(lock, verdict)
     return _done()

@@ -118,7 +118,7 @@ class Terminus:
     wants_session: bool
     #: It coordinates transactions (AMQP 1.0 §4.5.1): it has no address.
     is_coordinator: bool
-    #: Which messages the client wants, as an expression.
+    #: Expression that selects the client's messages.
     selector: str | None = None
 
     @classmethod
@@ -137,7 +137,7 @@ class Terminus:
 
 
 def _selector(filtered: Value) -> str | None:
-    """Return the text of a selector, whatever its descriptor. Raises AmqpError."""
+    """Return the text of a selector with any descriptor. Raises AmqpError."""
     text = filtered.value if isinstance(filtered, Described) else filtered
     if text is not None and not isinstance(text, str):
         raise AmqpError(f"a selector must be a string, not {text!r}")
@@ -155,10 +155,10 @@ class Attach:
     receiver_settle_mode: int
     source: Terminus
     target: Terminus
-    #: Source and target as sent: the client drops a link whose answer does not repeat them.
+    #: Source and target as sent: the client drops a link if the answer does not repeat them.
     source_bytes: Encoded
     target_bytes: Encoded
-    #: Extensions of the protocol that the client would like, and its options for the link.
+    #: Extensions of the protocol that the client requests, and its options for the link.
     desired_capabilities: tuple[str, ...] = ()
     properties: Mapping[Scalar, Value] = field(default_factory=dict)
 
@@ -183,7 +183,7 @@ class Attach:
 
 
 def _symbols(value: Value) -> tuple[str, ...]:
-    """Return what is one symbol, or an array of them."""
+    """Return the symbols of a value that is one symbol or an array of symbols."""
     values = value if isinstance(value, list) else [value]
     return tuple(each for each in values if isinstance(each, str))
 

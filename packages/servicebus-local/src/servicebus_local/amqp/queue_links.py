@@ -18,8 +18,8 @@ from servicebus_local.errors import LockLostError, OperationError
 
 #: The tag of a message that is deleted: there is no lock.
 _NO_TAG = b""
-#: Some clients lose messages when thousands come at once, whatever they asked for: a link gets a burst, then
-#: no more than that in each pause. A large one counts as several: a slow reader has few of them.
+#: Some clients lose messages when thousands arrive at once, even within their credit. So a link sends at most
+#: one burst in each pause. A large message counts as several, so that a slow reader buffers few of them.
 _LARGE_BYTES = 16 * 1024
 _PAUSE_SECONDS = 0.05
 
@@ -55,12 +55,12 @@ class QueueReceiverLink(OutgoingLink):
         self._entity = entity
         entity.counters["receivers"] += 1
         self._locks: dict[int, Lock] = {}
-        #: What it may still be sent at once, and when the next burst may begin (monotonic seconds).
+        #: Remaining messages of the burst, and the start of the next burst (monotonic seconds).
         self._allowance = channel.client.burst
         self._next_burst_at = monotonic() + _PAUSE_SECONDS
 
     def close(self) -> None:
-        """Receive nothing any more."""
+        """Stop receiving."""
         if not self.closed:
             self._entity.counters["receivers"] -= 1
         super().close()
@@ -68,7 +68,7 @@ class QueueReceiverLink(OutgoingLink):
 
     @property
     def ready(self) -> bool:
-        """Return whether it takes a message now."""
+        """Return whether it can receive a message now."""
         return (
             self.credit > 0
             and self._allowance > 0
@@ -91,7 +91,7 @@ class QueueReceiverLink(OutgoingLink):
             self.on_credit()
 
     def on_credit(self) -> None:
-        """Ask the queue for messages."""
+        """Request messages from the queue."""
         self._entity.add_receiver(self)
 
     def answer_flow(self, drain: bool) -> None:  # noqa: FBT001 - also a callback, which has no keywords
@@ -107,7 +107,7 @@ class QueueReceiverLink(OutgoingLink):
             self._locks[self.channel.transfer(self, lock.token.bytes_le, payload, settled=False)] = lock
 
     def on_outcome(self, delivery_id: int, disposition: Disposition) -> bool:
-        """Settle a message as the client asks, and answer after the commit."""
+        """Settle a message with the client's outcome, and answer after the commit."""
         lock = self._locks[delivery_id]
         final = True
         try:

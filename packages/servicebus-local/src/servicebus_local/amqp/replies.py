@@ -25,10 +25,10 @@ from servicebus_local.codec.values import Encodable, Encoded, Symbol
 
 #: Service Bus limit of the standard tier; the client sizes its batches by it.
 MAX_MESSAGE_BYTES = 256 * 1024
-#: The client shows every disposition to all links: these ids must not overlap those that it counts from 0.
+#: The client passes every disposition to all links: these ids must not overlap its own, which start at 0.
 FIRST_DELIVERY_ID = 0x40000000
 MAX_WINDOW = 0x7FFFFFFF
-#: What the broker sends is larger than what it got: it adds annotations, and answers are lists.
+#: For outgoing messages: the broker adds annotations, and an answer can have several messages.
 NO_LIMIT = (1 << 64) - 1
 _MAX_CHANNEL = 4999
 _MAX_HANDLE = 255
@@ -40,7 +40,7 @@ REJECTED = composite(Performative.REJECTED, [])
 
 
 def sasl_mechanisms() -> Encoded:
-    """Offer the mechanisms that Service Bus clients ask for; none of them is checked."""
+    """Offer the mechanisms that Service Bus clients request; the broker checks no credentials."""
     return composite(
         Performative.SASL_MECHANISMS, [symbol_array(["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"])]
     )

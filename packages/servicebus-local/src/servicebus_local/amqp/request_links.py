@@ -1,4 +1,4 @@
-"""The nodes `$cbs` and `$management`: requests arrive on one link, answers leave on another."""
+"""The nodes `$cbs` and `$management`: one link for requests, another for answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from servicebus_local.codec.values import AmqpError, Encodable, Value
 from servicebus_local.errors import ArgumentError, OperationError
 from servicebus_local.namespace import Namespace
 
-#: Follows the address of a queue in that of its management node.
+#: Suffix of a queue's address in the address of its management node.
 MANAGEMENT_SUFFIX = "/$management"
 _ACCEPTED = 202
 
@@ -35,7 +35,7 @@ class RequestLink(IncomingLink):
     def send_answer(self, reply_to: str | None, message: bytes) -> bool:
         """Send an answer, and return whether there is a link for it.
 
-        Of several links, it is the one with the reply-to address.
+        If there are several links, the answer uses the link with the reply-to address.
         """
         links = [
             link
@@ -57,7 +57,7 @@ class CbsRequestLink(RequestLink):
         self._namespace = namespace
 
     def take(self, message: IncomingMessage) -> None:
-        """Accept a token, unless there is no such node. Raises AmqpError for what is not a request."""
+        """Accept a token for an existing node. Raises AmqpError for a message that is not a request."""
         request = Request.read(message.payload)
         self.accept(message)
         properties: dict[str, Encodable] = {
@@ -67,7 +67,7 @@ class CbsRequestLink(RequestLink):
         try:
             self._find_node(request.properties.get("name"))
         except OperationError as error:
-            # No error condition: with one, the client for Python forgets status and description.
+            # No error condition: with one, the client for Python ignores status and description.
             properties = {
                 "status-code": int32(error.status),
                 "status-description": str(error),
@@ -102,7 +102,7 @@ class ManagementRequestLink(RequestLink):
         self._reply(request, answer)
 
     def refuse(self, message: IncomingMessage, error: OperationError) -> None:
-        """Answer what is too large or can't be read: clients wait a minute for an answer."""
+        """Answer a message that is too large or malformed: clients wait a minute for an answer."""
         self.accept(message)
         self._reply(Request.head(message.payload), Answer.refusal(error))
 

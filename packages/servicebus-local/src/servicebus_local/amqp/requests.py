@@ -17,7 +17,7 @@ _REPLY_TO = 4
 class Request:
     """A request message."""
 
-    #: Encoded: the answer's correlation id must have the very same type.
+    #: Encoded: the answer's correlation id must have the same type.
     message_id: Encoded
     reply_to: str | None
     properties: dict[Scalar, Value]
@@ -26,7 +26,7 @@ class Request:
 
     @classmethod
     def head(cls, message: bytes) -> Request:
-        """Read what is there of a request that can't be read to its end: what an answer needs."""
+        """Read the fields that an answer needs from a request that is malformed or cut off."""
         readable = 0
         with suppress(AmqpError):
             for _, _, _, end in sections(message):

@@ -1,4 +1,4 @@
-"""The clients of a broker, and what can be done to all of their connections."""
+"""The clients of a broker, and operations on all their connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Service:
         return len(connections)
 
     def detach_links(self, node: Node | None = None) -> int:
-        """Detach the links of one queue or hub or of all, as Service Bus does at times, and count them."""
+        """Detach the links of one queue or hub, or all links, and return their number."""
         links = [
             link
             for connection in self.connections

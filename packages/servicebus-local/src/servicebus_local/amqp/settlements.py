@@ -1,7 +1,7 @@
 """How a client settles a message: its outcome on the wire, the queue's settlement, and the answer.
 
-The client compares the answer with what it sent: a different one raises an exception, and no answer at all
-costs the client a minute.
+The client compares the answer with its own outcome: a different answer raises an exception, and a missing
+answer blocks the client for a minute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REASON, _DESCRIPTION = "DeadLetterReason", "DeadLetterErrorDescription"
 
 @dataclass(frozen=True, slots=True)
 class SettlementRequest:
-    """What the client asks for, and the outcome that it expects as the answer."""
+    """The client's settlement, and the outcome that it expects as the answer."""
 
     verdict: Verdict
     answer: Encoded

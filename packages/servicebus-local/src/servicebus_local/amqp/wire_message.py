@@ -18,7 +18,7 @@ _DELIVERY_ANNOTATIONS_HEAD = bytes((0, 0x53, Section.DELIVERY_ANNOTATIONS))
 
 
 def wire_message(message: StoredMessage, lock: Lock | None = None) -> bytes:
-    """Return a message as a receiver gets it, with the lock that it holds, if any."""
+    """Return a message as its receiver gets it, with the receiver's lock, if any."""
     content = message.content
     annotations = [
         _ENQUEUED_TIME + timestamp(message.enqueued_ms),
@@ -49,7 +49,7 @@ def _delivery_annotations(message: StoredMessage, lock: Lock | None) -> bytes:
 
 
 def _time_to_live(milliseconds: int | None) -> Encoded | None:
-    # A queue's own may be longer than the field can say.
+    # A queue's own time to live may exceed the field's maximum.
     return None if milliseconds is None or milliseconds > _MAX_UINT else uint(milliseconds)
 
 

@@ -25,7 +25,7 @@ class DeadLetterQueue(Entity):
         raise NotAllowedError(f"Sending to a dead-letter queue is not allowed ({len(contents)} messages).")
 
     def settle(self, lock: Lock, verdict: Verdict) -> None:
-        """Settle a locked message; it keeps its lock if that is refused. Raises OperationError."""
+        """Settle a locked message; a refused settlement leaves it locked. Raises OperationError."""
         if verdict.settlement is Settlement.DEAD_LETTER:
             raise NotAllowedError("A message in a dead-letter queue cannot be dead-lettered.")
         super().settle(lock, verdict)

@@ -1,4 +1,4 @@
-"""Duplicate detection: the message ids that a queue saw within its window."""
+"""Duplicate detection: the message ids that a queue received within its window."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class DuplicateWindow:
         return message_id in self._until
 
     def remember(self, message_id: str, now: int) -> int:
-        """Remember an id, and return the end of its window."""
+        """Record an id, and return the end of its window."""
         until = now + self._window_ms
         self._until[message_id] = until
         return until
 
     def restore(self, message_id: str, until: int) -> None:
-        """Remember an id from the log; ids must come in the order of their windows' ends."""
+        """Record an id from the log; ids must be in the order of their windows' ends."""
         self._until[message_id] = until
 
     def forget_before(self, now: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a queue and its dead-letter queue have in common: messages in order, receivers, locks, settlement.
+"""The base of queues and dead-letter queues: messages in order, receivers, locks, settlement.
 
 Order is by sequence number; a message that becomes available again returns to its old place. Receivers are
 served in rotation.
@@ -27,7 +27,7 @@ from servicebus_local.errors import MessageNotFoundError
 
 @dataclass(frozen=True, slots=True)
 class Machinery:
-    """What all queues of a broker share."""
+    """The shared parts of all queues of a broker."""
 
     journal: Journal
     timers: TimerHeap
@@ -38,7 +38,7 @@ class Machinery:
 
 @dataclass(slots=True)
 class Space:
-    """What a queue and its dead letters use of the queue's size."""
+    """The space that a queue and its dead letters use."""
 
     used_bytes: int = 0
 
@@ -51,7 +51,7 @@ class Entity(ABC):
     ) -> None:
         #: Lower-case address, as in the log.
         self.address = address
-        #: Lower-case name of the queue, the same for its dead-letter queue; faults are set by it.
+        #: Lower-case name of the queue, the same for its dead-letter queue; the key of faults.
         self.key = key
         self.settings = settings
         self.messages: dict[int, StoredMessage] = {}
@@ -75,7 +75,7 @@ class Entity(ABC):
         self._deliver_ready()
 
     def remove_receiver(self, receiver: Receiver) -> None:
-        """Forget a receiver that has gone."""
+        """Remove a receiver that has disconnected."""
         if receiver in self._receivers:
             self._receivers.remove(receiver)
 
@@ -140,7 +140,7 @@ class Entity(ABC):
         self.put_back(message)
 
     def put_back(self, message: StoredMessage) -> None:
-        """Keep a deleted message after all: its receiver has gone before it was sent."""
+        """Restore a deleted message whose receiver disconnected before it was sent."""
         self.hold(message)
         self._journal.insert(message)
         self._journal.then(self.make_available, message)
@@ -157,7 +157,7 @@ class Entity(ABC):
     # Settlement
 
     def settle(self, lock: Lock, verdict: Verdict) -> None:
-        """Settle a locked message; it keeps its lock if that is refused. Raises OperationError."""
+        """Settle a locked message; a refused settlement leaves it locked. Raises OperationError."""
         message = lock.message
         if verdict.properties:
             content = message.content.with_application_properties(verdict.properties)
@@ -195,7 +195,7 @@ class Entity(ABC):
         self._journal.delete(message)
 
     def hold(self, message: StoredMessage) -> None:
-        """Keep a message, which is in the log or will be."""
+        """Add a message that is in the log or in its next commit."""
         self.messages[message.sequence_number] = message
         self._space.used_bytes += message.content.size
 
@@ -229,12 +229,12 @@ class Entity(ABC):
     # Peeking, and operations by sequence number
 
     def peek(self, first_number: int, count: int) -> list[StoredMessage]:
-        """Return messages in any state from a sequence number on, without locking them.
+        """Return messages in any state from sequence number `first_number`, without locking them.
 
         With `expires_on_receive`, expired messages are included.
         """
         now = now_ms()
-        # Nearly in order already, and then sorting is as quick as copying.
+        # Nearly in order already, so sorting is as fast as copying.
         numbers = sorted(self.messages)
         later = (self.messages[number] for number in numbers[bisect_left(numbers, first_number) :])
         shows_expired = self._expires_on_receive
@@ -272,7 +272,7 @@ class Entity(ABC):
         return len(messages)
 
     def after_commit(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something after the commit of everything that was written before."""
+        """Run a callback after the commit of all earlier writes."""
         self._journal.then(callback, *arguments)
 
     def acknowledge(self, answer: Callable[..., object], *arguments: Any) -> None:

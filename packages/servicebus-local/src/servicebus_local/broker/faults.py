@@ -1,4 +1,4 @@
-"""Faults that tests and chaos runs inject. They stay until they are used up or removed."""
+"""Faults that tests and chaos runs inject. They are active until they are used up or removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ActiveFault:
     kind: QueueFaultKind
     queue: str
     delay_ms: int = 0
-    #: How often it still fires; None: until it is removed.
+    #: Remaining number of times that it fires; None: until it is removed.
     remaining: int | None = None
     fired: int = 0
     #: Ids of the messages that were delivered twice already: none is delivered three times.
@@ -40,7 +40,7 @@ class ActiveFault:
         return self.remaining == 0
 
     def fire(self) -> None:
-        """Count one more."""
+        """Count one use of the fault."""
         self.fired += 1
         if self.remaining is not None:
             self.remaining -= 1

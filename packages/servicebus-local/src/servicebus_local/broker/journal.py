@@ -1,4 +1,4 @@
-"""The log as the queues see it: it records what happens to messages, and is read at the start."""
+"""The queues' access to the log: records the changes of messages, and reads them at the start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Journal:
         return self._last_id
 
     def then(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something after the commit of everything that was written before."""
+        """Run a callback after the commit of all earlier writes."""
         self._commit.then(callback, *arguments)
 
     def insert(self, message: StoredMessage) -> None:

@@ -12,7 +12,7 @@ from servicebus_local.errors import LockLostError
 
 
 class Locks:
-    """Gives and takes locks, and says which messages lost theirs because their time had passed."""
+    """Creates and ends locks, and reports the messages whose locks have expired."""
 
     def __init__(
         self, duration_ms: int, timers: TimerHeap, on_expired: Callable[[StoredMessage], object]

@@ -40,7 +40,7 @@ class Settlement(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A receiver's settlement, with what it says about the message."""
+    """A receiver's settlement, with its reason and properties for the message."""
 
     settlement: Settlement
     #: Why it is dead-lettered.
@@ -86,16 +86,16 @@ class Lock:
 
 
 class Receiver(Protocol):
-    """A client that receives from a queue, as the queue sees it."""
+    """The part of a client's receiver that its queue uses."""
 
-    #: The client has gone: nothing reaches it any more.
+    #: The client has disconnected.
     closed: bool
     #: Receive-and-delete: a message is deleted when it is sent.
     deletes_on_delivery: bool
 
     @property
     def ready(self) -> bool:
-        """Return whether it takes a message now."""
+        """Return whether it can receive a message now."""
 
     def use_credit(self, size: int) -> None:
         """Count a message of some bytes that is about to be delivered."""

@@ -14,9 +14,9 @@ from servicebus_local.codec.encoding import encode
 from servicebus_local.content import Content
 from servicebus_local.errors import QuotaExceededError
 
-#: Follows a queue's name in the address of its dead letters. Addresses are lower-case.
+#: Suffix of a queue's name in the address of its dead letters. Addresses are lower-case.
 DEAD_LETTER_SUFFIX = "/$deadletterqueue"
-#: Sequence numbers are reserved in blocks: none is used twice, and not every one costs a write.
+#: Sequence numbers are reserved in blocks: unique after a restart, with one write for each block.
 _NUMBER_BLOCK = 1000
 #: Service Bus limit for each of the two dead-letter texts.
 _MAX_REASON = 4096
@@ -93,7 +93,7 @@ class Queue(Entity):
             self._journal.then(self.make_available, message)
 
     def _activate(self, message: StoredMessage) -> None:
-        """Enqueue a scheduled message as if it were sent now, with a new sequence number."""
+        """Enqueue a scheduled message as a new message, with a new sequence number."""
         message.timer = None
         del self.messages[message.sequence_number]
         message.sequence_number = self._take_number()

@@ -1,8 +1,8 @@
 """The broker's time: the clock, and timers for locks, times to live and scheduled messages.
 
 One heap holds all timers, and the event loop wakes up for the earliest. A cancelled timer releases its action
-at once, and cancelled timers are removed when they are the larger half: most messages are completed long
-before a time to live of days ends.
+at once, and cancelled timers are removed when they are the majority: most messages are completed long before
+a time to live of days ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Timer:
         self.arguments = arguments
 
     def cancel(self) -> None:
-        """Prevent the action; no effect when it has run already."""
+        """Prevent the action; without effect if it has run already."""
         if self.action is not None:
             self.action = None
             self.arguments = ()
@@ -60,7 +60,7 @@ class TimerHeap:
         return len(self._heap)
 
     def at(self, when_ms: int, action: Callable[..., object], *arguments: Any) -> Timer:
-        """Run an action at a time of day (milliseconds since 1970), at once if that has passed."""
+        """Run an action at a time of day (milliseconds since 1970), or at once if the time has passed."""
         timer = Timer(self, action, arguments)
         heapq.heappush(self._heap, (when_ms, next(self._order), timer))
         if self._wake_up is None or when_ms < self._wake_up_ms:
@@ -68,7 +68,7 @@ class TimerHeap:
         return timer
 
     def after(self, delay_ms: int, action: Callable[..., object], *arguments: Any) -> Timer:
-        """Run an action after some milliseconds."""
+        """Run an action after `delay_ms`."""
         return self.at(now_ms() + delay_ms, action, *arguments)
 
     def close(self) -> None:
@@ -107,5 +107,5 @@ class TimerHeap:
                 action(*arguments)
             except Exception:  # noqa: BLE001 - the other timers must run
                 _log.exception("A timer's action failed")
-        if self._heap:  # an action may have set a later time than what is here still
+        if self._heap:  # an action may have scheduled a wake-up later than the earliest timer
             self._wake_at(self._heap[0][0])

@@ -14,10 +14,10 @@ from servicebus_local.codec.values import AmqpError, Described, Encoded, Scalar,
 type Decoder = Callable[[bytes, int], tuple[Value, int]]
 
 DESCRIBED, LIST0, LIST8, LIST32, MAP8, MAP32 = 0x00, 0x45, 0xC0, 0xD0, 0xC1, 0xD1
-#: What the decoders raise for malformed bytes that they do not check themselves.
+#: Errors of the decoders for malformed bytes that they do not check.
 _MALFORMED = (IndexError, struct.error, UnicodeDecodeError, TypeError, RecursionError, OverflowError)
 _UINT32 = struct.Struct(">I")
-#: How many bytes follow a constructor, or one of these (AMQP 1.0 §1.2, figure 1.4).
+#: Number of bytes after a constructor, or one of these (AMQP 1.0 §1.2, figure 1.4).
 _ONE_BYTE_SIZE, _FOUR_BYTE_SIZE, _NO_SIZE = -1, -4, -16
 _SIZE_OF_NIBBLE = {0x4: 0, 0x5: 1, 0x6: 2, 0x7: 4, 0x8: 8, 0x9: 16} | {
     0xA: _ONE_BYTE_SIZE,
@@ -209,7 +209,7 @@ def _map(buffer: bytes, at: int, count: int) -> tuple[Value, int]:
 
 
 def _array(buffer: bytes, at: int, count: int) -> tuple[Value, int]:
-    if count > len(buffer):  # elements of no width cost a peer nothing
+    if count > len(buffer):  # elements without bytes would make a huge array cheap to send
         raise AmqpError(f"an array of {count} elements is larger than its data")
     if count == 0:
         return [], at

@@ -1,4 +1,4 @@
-"""One reader's way through a partition: from memory, or from the log where it is far behind."""
+"""One reader's position in a partition: reads from memory, or from the log for older events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from servicebus_local.hubs.partition import Partition
 
 
 class Cursor:
-    """Gives events one after the other, and calls `wake` when there are more after there were none."""
+    """Returns events one after the other, and calls `wake` when new events follow after the last one."""
 
     def __init__(self, partition: Partition, first: int, wake: Callable[[], object]) -> None:
         self.partition = partition
@@ -21,20 +21,20 @@ class Cursor:
         partition.watchers.add(wake)
 
     def close(self) -> None:
-        """Give nothing more, and wake no more."""
+        """Return no more events, and stop calling `wake`."""
         self.partition.watchers.discard(self._wake)
         self._chunk.clear()
         self._reading = True
 
     def take(self) -> Event | None:
-        """Return the next event, or None: there is none, or it is on its way from the log."""
+        """Return the next event, or None if there is none yet or the read from the log is pending."""
         if not self._chunk and not self._reading:
             self._fill()
         return self._chunk.popleft() if self._chunk else None
 
     def _fill(self) -> None:
         partition = self.partition
-        self._next = max(self._next, partition.begin)  # what retention has dropped is passed over, silently
+        self._next = max(self._next, partition.begin)  # skip the events that retention has dropped
         if self._next >= partition.committed:
             return
         recent = partition.recent(self._next)

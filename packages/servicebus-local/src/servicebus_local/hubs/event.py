@@ -1,7 +1,7 @@
-"""Events: what a sender wrote, and what a reader gets.
+"""Events: the sender's message, and the message for readers.
 
-A reader gets the sender's bytes: only the message annotations are written anew. They are complete when the
-event is appended, so that reading it costs nothing.
+A reader gets the sender's bytes: only the message annotations are replaced. The message for readers is
+complete when the event is appended, so that a read needs no encoding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BROKER_OWNED = frozenset({"x-opt-sequence-number", "x-opt-offset", "x-opt-enque
 _ANNOTATIONS_HEAD = bytes((0, 0x53, Section.MESSAGE_ANNOTATIONS))
 _LISTS = frozenset({Section.HEADER, Section.PROPERTIES})
 _MAPS = frozenset({Section.DELIVERY_ANNOTATIONS, Section.APPLICATION_PROPERTIES, Section.FOOTER})
-#: What comes before the message annotations (AMQP 1.0 §3.2).
+#: The sections before the message annotations (AMQP 1.0 §3.2).
 _FIRST = (Section.HEADER, Section.DELIVERY_ANNOTATIONS)
 
 
@@ -35,7 +35,7 @@ class Event(NamedTuple):
     offset: int
     #: When it was appended, in milliseconds since 1970 UTC.
     enqueued_ms: int
-    #: The whole message, as readers get it.
+    #: The complete message for readers.
     wire: bytes
 
 
@@ -67,7 +67,7 @@ class EventContent:
 
 
 def parse_event(message: bytes) -> tuple[EventContent, str | None]:
-    """Split an encoded message, and return its partition key, too. Raises AmqpError."""
+    """Return the event and the partition key of an encoded message. Raises AmqpError."""
     first: dict[int, bytes] = {}
     after: list[bytes] = []
     kept: list[bytes] = []
@@ -86,7 +86,7 @@ def parse_event(message: bytes) -> tuple[EventContent, str | None]:
 
 
 def parse_events(envelope: bytes) -> tuple[list[EventContent], str | None]:
-    """Return the events of a batch, and the key that the whole batch goes by. Raises AmqpError."""
+    """Return the events of a batch, and the partition key of the batch. Raises AmqpError."""
     contents, key = [], None
     for code, _, value_start, _ in sections(envelope):
         if code == Section.MESSAGE_ANNOTATIONS:
@@ -100,7 +100,7 @@ def parse_events(envelope: bytes) -> tuple[list[EventContent], str | None]:
 
 
 def with_delivery_annotations(wire: bytes, pairs: Sequence[tuple[str, Encoded]]) -> bytes:
-    """Return an event with delivery annotations added, for a reader that asked for them."""
+    """Return an event with delivery annotations added, for a reader that requested them."""
     header, others = b"", []
     sent: list[bytes] = []
     for code, start, value_start, end in sections(wire):
@@ -116,7 +116,7 @@ def with_delivery_annotations(wire: bytes, pairs: Sequence[tuple[str, Encoded]])
 
 
 def _annotations(message: bytes, at: int) -> tuple[list[bytes], str | None]:
-    """Return the pairs that are kept, and the partition key."""
+    """Return the pairs of the sender, without the broker's own, and the partition key."""
     kept: list[bytes] = []
     partition_key = None
     for key, value in split_map(message, at):
@@ -131,7 +131,7 @@ def _annotations(message: bytes, at: int) -> tuple[list[bytes], str | None]:
 
 
 def _check_section(message: bytes, code: int, value_start: int, end: int) -> None:
-    """Raise AmqpError for what a reader could not read."""
+    """Raise AmqpError for a section that a reader could not read."""
     if code in _LISTS:
         check_list(message, value_start, end)
     elif code in _MAPS:

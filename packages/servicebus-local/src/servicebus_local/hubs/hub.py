@@ -1,4 +1,4 @@
-"""An event hub: partitions, consumer groups, and who reads what."""
+"""An event hub: its partitions, consumer groups and readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Hub:
         self, name: str, settings: HubSettings, journal: HubJournal, tail: Tail, faults: FaultBoard
     ) -> None:
         self.name = name
-        #: Lower-case name, as in the log; faults are set by it.
+        #: Lower-case name, as in the log; the key of faults.
         self.key = name.lower()
         self.settings = settings
         self.partitions = [
@@ -40,13 +40,13 @@ class Hub:
         self._turn = 0
 
     def append(self, contents: Sequence[EventContent], key: str | None, partition: int | None) -> None:
-        """Append events to a partition, to that of a key, or to the next in turn: all to one."""
+        """Append all events to one partition: `partition`, that of `key`, or the next in rotation."""
         if partition is None:
-            partition = self._next_in_turn() if key is None else partition_of(key, len(self.partitions))
+            partition = self._next_number() if key is None else partition_of(key, len(self.partitions))
         self.partitions[partition].append(contents)
         self.counters["received"] += len(contents)
 
-    def _next_in_turn(self) -> int:
+    def _next_number(self) -> int:
         self._turn = (self._turn + 1) % len(self.partitions)
         return self._turn
 
@@ -61,7 +61,7 @@ class Hub:
         return number
 
     def check_group(self, group: str) -> None:
-        """Raise EntityNotFoundError for a consumer group that the hub does not have."""
+        """Raise EntityNotFoundError for an unknown consumer group."""
         if group.lower() not in self._groups:
             raise EntityNotFoundError(
                 f"The messaging entity '{self.name}/ConsumerGroups/{group}' could not be found."
@@ -87,7 +87,7 @@ class Hub:
         return self.partitions[self.partition_number(str(number))]
 
     def after_commit(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something after the commit of everything that was written before."""
+        """Run a callback after the commit of all earlier writes."""
         self._journal.then(callback, *arguments)
 
     def check_busy(self) -> None:

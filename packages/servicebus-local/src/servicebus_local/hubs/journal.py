@@ -1,4 +1,4 @@
-"""The log as the hubs see it: it records events, and is read at the start and by readers of older events."""
+"""The hubs' access to the log: records events, and reads them at the start and for older positions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from servicebus_local.storage.log import MessageLog
 from servicebus_local.storage.reader import LogReader
 from servicebus_local.storage.schema import Statement
 
-#: One read of older events: as many, and not many more bytes than that.
+#: Maximum number of events of one read of older events, and its approximate maximum size in bytes.
 CHUNK_EVENTS = 300
 _CHUNK_BYTES = 1 << 20
 
@@ -24,15 +24,15 @@ _ENDS = "SELECT min(sequence_number), max(sequence_number) FROM event WHERE hub=
 
 
 class Numbers(NamedTuple):
-    """What a partition goes on with."""
+    """The numbers with which a partition resumes."""
 
     #: When it was made, in milliseconds since 1970 UTC.
     created_ms: int
-    #: The oldest event that is kept; the next one's number if none is.
+    #: Number of the oldest stored event; of the next event if none is stored.
     begin: int
     next_number: int
     next_offset: int
-    #: Place of the last event that was ever appended; offset -1 if none was.
+    #: Place of the last appended event, stored or not; offset -1 if there was none.
     last_offset: int
     last_enqueued_ms: int
 
@@ -46,7 +46,7 @@ class HubJournal:
         self._reader = reader
 
     def then(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something after the commit of everything that was written before."""
+        """Run a callback after the commit of all earlier writes."""
         self._commit.then(callback, *arguments)
 
     def insert(self, hub: str, partition: int, event: Event) -> None:
@@ -54,7 +54,7 @@ class HubJournal:
         self._commit.write(Statement.INSERT_EVENT, hub, partition, *event)
 
     def drop_before(self, hub: str, partition: int, numbers: Numbers) -> None:
-        """Delete the events before the begin, and record what a partition without events goes on with."""
+        """Delete the events before the begin, and record the numbers, which outlive the events."""
         self.save(hub, partition, numbers)
         self._commit.write(Statement.DROP_EVENTS, hub, partition, numbers.begin)
 
@@ -64,7 +64,7 @@ class HubJournal:
         self._commit.write(Statement.SAVE_PARTITION, hub, partition, created_ms, *rest)
 
     def numbers(self, hub: str, partition: int) -> Numbers | None:
-        """Read what a partition goes on with; None if it is new."""
+        """Read the numbers with which a partition resumes; None if it is new."""
         saved = self._log.query(
             "SELECT created_ms, next_number, next_offset, last_offset, last_enqueued_ms "
             "FROM hub_partition WHERE hub=? AND partition=?",
@@ -83,14 +83,14 @@ class HubJournal:
         return Numbers(created_ms, first, last + 1, next_offset, newest.offset, newest.enqueued_ms)
 
     def place(self, hub: str, partition: int, number: int) -> tuple[int, int]:
-        """Read offset and time of a committed event that is kept."""
+        """Read offset and time of a stored, committed event."""
         offset, enqueued_ms = self._log.query(_PLACE, (hub, partition, number)).fetchone()
         return offset, enqueued_ms
 
     def read_older(
         self, hub: str, partition: int, first: int, end: int, then: Callable[[list[Event]], object]
     ) -> None:
-        """Read committed events beside the event loop, from one number on and before another."""
+        """Read committed events on a thread, from one number up to, but without, another."""
 
         def give(rows: list[tuple[Any, ...]]) -> None:
             then([Event(*row) for row in rows])

@@ -15,7 +15,7 @@ from servicebus_local.hubs.journal import CHUNK_EVENTS, HubJournal, Numbers
 from servicebus_local.hubs.start import Place, Start
 from servicebus_local.hubs.tail import Tail
 
-#: Time of the last event where there was none: the beginning of the year 1.
+#: Time of the last event of a partition that never had one: the beginning of the year 1.
 NEVER_MS = -62135596800000
 _NO_OFFSET = -1
 
@@ -30,14 +30,14 @@ class Partition:
         self._tail = tail
         #: The newest events, without a gap up to the last.
         self._recent: deque[Event] = deque()
-        #: What is called after each commit.
+        #: Callbacks that run after each commit.
         self.watchers: set[Callable[[], object]] = set()
         numbers = journal.numbers(hub_key, number)
         if numbers is None:
             numbers = Numbers(now_ms(), 0, 0, 0, _NO_OFFSET, NEVER_MS)
             journal.save(hub_key, number, numbers)
         self.created_ms = numbers.created_ms
-        #: The oldest event that is kept; the next one's number if none is.
+        #: Number of the oldest stored event; of the next event if none is stored.
         self.begin = numbers.begin
         #: The number after the last committed event.
         self.committed = self._next_number = numbers.next_number
@@ -53,12 +53,12 @@ class Partition:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it keeps no event."""
+        """Whether it has no stored event."""
         return self.begin == self.committed
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the events that are kept: offsets grow by them."""
+        """Size of the stored events in bytes, which is the difference of their offsets."""
         return 0 if self.is_empty else self._next_offset - self._place(self.begin)[0]
 
     # Appending
@@ -83,14 +83,14 @@ class Partition:
     # Reading
 
     def recent(self, first: int) -> list[Event] | None:
-        """Return committed events from a number on; None if that one is only in the log."""
+        """Return committed events from `first`; None if that event is only in the log."""
         if not self._recent or self._recent[0].sequence_number > first:
             return None
         skipped = first - self._recent[0].sequence_number
         return list(islice(self._recent, skipped, skipped + min(CHUNK_EVENTS, self.committed - first)))
 
     def read_older(self, first: int, then: Callable[[list[Event]], object]) -> None:
-        """Read committed events from a number on from the log, and call back later."""
+        """Read committed events from `first` in the log, and call `then` with them."""
         self._journal.read_older(self.hub_key, self.number, first, self.committed, then)
 
     def first_after(self, start: Start) -> int:
@@ -118,7 +118,7 @@ class Partition:
             )
 
     def _place(self, number: int) -> tuple[int, int]:
-        """Return offset and time of a committed event that is kept."""
+        """Return offset and time of a stored, committed event."""
         if self._recent and self._recent[0].sequence_number <= number:
             event = self._recent[number - self._recent[0].sequence_number]
             return event.offset, event.enqueued_ms
@@ -127,7 +127,7 @@ class Partition:
     # Retention
 
     def first_kept(self, enqueued_since_ms: int, max_bytes: int) -> int:
-        """Return the number of the first event that is young enough, and within a size with all after it."""
+        """Return the number of the first event within the retention time and the size limit."""
         kept = range(self.begin, self.committed)
         young = bisect_left(kept, enqueued_since_ms, key=lambda number: self._place(number)[1])
         fitting = bisect_left(kept, self._next_offset - max_bytes, key=lambda number: self._place(number)[0])

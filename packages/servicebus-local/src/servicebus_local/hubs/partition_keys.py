@@ -1,4 +1,4 @@
-"""Which partition an event with a partition key goes to.
+"""The partition of a partition key.
 
 Bob Jenkins' lookup3 over the key, as Event Hubs and the client for .NET do it (`PartitionResolver`).
 """
@@ -47,7 +47,7 @@ def _final(a: int, b: int, c: int) -> tuple[int, int]:
     for rotation in _FINAL_ROTATIONS:
         c = ((c ^ b) - _rotated(b, rotation)) & _UINT32
         a, b, c = b, c, a
-    # After seven rounds the names have moved on by one place.
+    # After seven rounds the names are rotated by one place.
     return a, b
 
 

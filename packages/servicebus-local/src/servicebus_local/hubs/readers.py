@@ -1,4 +1,4 @@
-"""The readers of one partition in one consumer group: how many there may be, and who displaces whom."""
+"""The readers of one partition in one consumer group: their maximum number, and displacement by epoch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_READERS = 5
 class Reader(Protocol):
     """A client that reads a partition."""
 
-    #: Its owner level; None: it shares the partition with others.
+    #: Its owner level; None: it shares the partition with other readers.
     epoch: int | None
 
     def displace(self, error: LinkStolenError) -> None:
@@ -31,7 +31,7 @@ class Readers:
         return iter(list(self._readers))
 
     def admit(self, reader: Reader) -> None:
-        """Add a reader, and displace those that its epoch ends. Raises OperationError if it may not read."""
+        """Add a reader, and displace readers with a lower epoch. Raises OperationError if it is refused."""
         highest = max((each.epoch for each in self._readers if each.epoch is not None), default=None)
         if reader.epoch is None:
             self._check_shared(highest)
@@ -47,12 +47,12 @@ class Readers:
         self._readers.append(reader)
 
     def remove(self, reader: Reader) -> None:
-        """Forget a reader that has gone."""
+        """Remove a reader that has disconnected."""
         if reader in self._readers:
             self._readers.remove(reader)
 
     def steal(self, epoch: int) -> int:
-        """Displace all readers, as one that comes with this epoch does, and return how many there were."""
+        """Displace all readers, as a new reader with this epoch does, and return their number."""
         displaced, self._readers = self._readers, []
         for reader in displaced:
             own = "nil" if reader.epoch is None else reader.epoch

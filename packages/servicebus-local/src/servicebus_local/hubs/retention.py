@@ -13,7 +13,7 @@ _PAUSE_MS, _PART = 50, 1_000
 
 
 class Retention:
-    """Looks at all partitions now and then, as long as its timers run."""
+    """Checks all partitions at intervals, as long as its timers run."""
 
     def __init__(self, hubs: Sequence[Hub], timers: TimerHeap) -> None:
         self._hubs = hubs
@@ -21,12 +21,12 @@ class Retention:
         self.look()
 
     def look(self) -> None:
-        """Delete a part of what has passed, and look again."""
+        """Delete a part of the expired events, and schedule the next check."""
         more = [self._shorten(hub) for hub in self._hubs]
         self._timers.after(_PAUSE_MS if any(more) else _LOOK_MS, self.look)
 
     def _shorten(self, hub: Hub) -> bool:
-        """Return whether there is more to delete."""
+        """Delete a part of a hub's expired events, and return whether more remain."""
         since_ms = now_ms() - hub.settings.retention_ms
         fair_share = hub.settings.max_bytes // len(hub.partitions)
         more = False

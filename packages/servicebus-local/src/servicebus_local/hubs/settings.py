@@ -21,5 +21,5 @@ class HubSettings:
     retention_ms: int = 168 * _HOUR_MS
     #: Consumer groups beside `$Default`.
     consumer_groups: tuple[str, ...] = ()
-    #: What all partitions keep together on this machine's disk: Azure has no such limit.
+    #: Maximum size of all partitions together on this machine's disk: Azure has no such limit.
     max_bytes: int = 4096 * MEGABYTE

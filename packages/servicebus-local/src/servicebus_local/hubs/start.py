@@ -1,4 +1,4 @@
-"""Where a reader wants to start: the selector in the filter of its source."""
+"""A reader's start position: the selector in the filter of its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest events of all partitions, in memory: what most readers read."""
+"""The newest events of all partitions, in memory: most readers read only these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MEGABYTE = 1024 * 1024
 
 
 class Tail:
-    """Bounds what all partitions together keep in memory, in events and in bytes."""
+    """Limits the events in memory of all partitions together, in number and in bytes."""
 
     def __init__(self, max_events: int = 20_000, max_bytes: int = 64 * _MEGABYTE) -> None:
         self._max_events = max_events
@@ -22,7 +22,7 @@ class Tail:
         return len(self._order)
 
     def add(self, own: deque[Event], event: Event) -> None:
-        """Add an event to its partition's own, and drop the oldest of all for it."""
+        """Add an event to its partition's deque, and drop the oldest events above the limits."""
         own.append(event)
         self._order.append((own, event))
         self._bytes += len(event.wire)

@@ -1,8 +1,8 @@
 """One transaction for all writes of one iteration of the event loop, and then the answers to all of them.
 
-A commit costs more than the writes in it. So writes are only collected; the first one of an iteration
-schedules the commit for the next iteration, when all requests that arrived at the same moment have written
-too. If a commit fails, memory and log differ: nothing is answered any more, and the broker must stop.
+A commit costs more than its writes. So writes are collected; the first write of an iteration schedules the
+commit for the next iteration, after the writes of all requests that arrived at the same moment. If a commit
+fails, memory and log differ: the broker sends no more answers and must stop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GroupCommit:
         self._schedule()
 
     def then(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Call something after the commit of everything that was written before."""
+        """Run a callback after the commit of all earlier writes."""
         self._callbacks.append((callback, arguments))
         self._schedule()
 
@@ -57,11 +57,11 @@ class GroupCommit:
         for callback, arguments in callbacks:
             try:
                 callback(*arguments)
-            except Exception:  # noqa: BLE001 - one client's answer must not cost the others theirs
+            except Exception:  # noqa: BLE001 - one failed answer must not prevent the others
                 _log.exception("An answer could not be sent")
 
     def close(self) -> None:
-        """Commit what remains; everything later is neither written nor answered."""
+        """Commit the pending writes; later writes are neither written nor answered."""
         while not self._closed and (self._writes or self._callbacks):
             self.flush()
         self._closed = True

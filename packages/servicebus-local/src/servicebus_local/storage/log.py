@@ -21,10 +21,10 @@ type SqlWrite = tuple[str, Sequence[Any]]
 
 #: Seconds that a commit may wait for a truncating checkpoint.
 _BUSY_TIMEOUT = 10.0
-#: Seconds between two looks at the size of the write-ahead log.
+#: Seconds between two checks of the write-ahead log's size.
 _CHECKPOINT_INTERVAL = 2.0
 _MEGABYTE = 1024 * 1024
-#: From this size in bytes, the write-ahead log is copied into the database, beside running commits.
+#: From this size in bytes, the write-ahead log is copied into the database, concurrently with commits.
 _PASSIVE_SIZE = 8 * _MEGABYTE
 #: From this size in bytes, commits wait until the write-ahead log is copied and emptied.
 _TRUNCATE_SIZE = 64 * _MEGABYTE
@@ -37,7 +37,7 @@ class LogError(Exception):
 
 
 class MessageLog:
-    """An open log. It belongs to this process until it is closed or the process ends.
+    """An open log. This process owns it until it is closed or the process ends.
 
     A commit is written to the operating system: it survives a killed process, not a power failure.
     """
@@ -71,7 +71,7 @@ class MessageLog:
         return self._connection.execute(sql, parameters)
 
     def commit(self, writes: Iterable[SqlWrite]) -> None:
-        """Execute all writes in their order, or none of them. Raises sqlite3.Error, and then it is none."""
+        """Execute all writes in their order. Raises sqlite3.Error without executing any write."""
         execute, execute_many = self._connection.execute, self._connection.executemany
         execute("BEGIN IMMEDIATE")
         try:
@@ -85,7 +85,7 @@ class MessageLog:
 
 
 def _take_lock(path: Path) -> sqlite3.Connection:
-    """Claim the log for this process; the operating system releases the lock however the process ends."""
+    """Lock the log for this process; the operating system releases the lock at every end of the process."""
     lock = sqlite3.connect(f"{path}.lock", autocommit=True, timeout=0)
     try:
         lock.execute("BEGIN EXCLUSIVE")

@@ -1,4 +1,4 @@
-"""Reads rows of the log beside the event loop, which commits and answers meanwhile."""
+"""Reads rows of the log on a thread, concurrently with the commits and answers of the event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ type Rows = list[tuple[Any, ...]]
 
 
 class LogReader:
-    """One thread with a connection of its own; one read after the other."""
+    """One thread with its own connection; one read after the other."""
 
     def __init__(self, database: Path, loop: asyncio.AbstractEventLoop) -> None:
         self._database = database
@@ -28,10 +28,10 @@ class LogReader:
     def read(
         self, sql: str, parameters: Sequence[Any], max_bytes: int, then: Callable[[Rows], object]
     ) -> None:
-        """Read committed rows, the last column of which is a blob, and call back on the event loop.
+        """Read committed rows, whose last column is a blob, and call back on the event loop.
 
-        The rows end when their blobs have the given size together. If they can't be read, it is logged,
-        and the callback gets none.
+        The read stops when the blobs together have the given size. An error is logged, and the callback gets
+        no rows.
         """
 
         def done(reading: asyncio.Future[Rows]) -> None:
@@ -45,7 +45,7 @@ class LogReader:
         reading.add_done_callback(done)
 
     def close(self) -> None:
-        """Drop the reads that wait, and close the connection."""
+        """Drop the pending reads, and close the connection."""
         self._closed = True
         self._thread.shutdown(wait=True, cancel_futures=True)
         if self._connection is not None:
@@ -53,7 +53,7 @@ class LogReader:
 
     def _rows(self, sql: str, parameters: Sequence[Any], max_bytes: int) -> Rows:
         if self._connection is None:
-            # Closed by another thread than that which opens it, but never while that one uses it.
+            # Another thread closes the connection, but never while this thread uses it.
             self._connection = sqlite3.connect(self._database, autocommit=True, check_same_thread=False)
             self._connection.execute("PRAGMA query_only=ON")
         rows: Rows = []

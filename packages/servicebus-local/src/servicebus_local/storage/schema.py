@@ -83,7 +83,7 @@ class Statement(Enum):
     INSERT_EVENT = "INSERT INTO event VALUES (?,?,?,?,?,?)"
     #: Retention has passed for the events before a number.
     DROP_EVENTS = "DELETE FROM event WHERE hub=? AND partition=? AND sequence_number<?"
-    #: What a partition goes on with when none of its events is left.
+    #: The numbers with which a partition without events resumes.
     SAVE_PARTITION = (
         "INSERT INTO hub_partition VALUES (?,?,?,?,?,?,?) "
         "ON CONFLICT (hub, partition) DO UPDATE SET next_number=excluded.next_number, "
