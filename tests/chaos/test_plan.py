@@ -80,7 +80,7 @@ def test_run_takes_its_defaults_and_its_options(started: list[tuple[int, int, fl
 async def test_folder_of_a_run_that_fails_is_kept(
     raised: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_kept: bool
 ) -> None:
-    """Whoever has to find out why needs it; of one that was interrupted, nobody does."""
+    """A failed run keeps its data for the analysis; an interrupted run deletes it."""
 
     async def judged(*_: object) -> None:
         raise raised

@@ -32,7 +32,7 @@ BASES = {
 }
 REASONS = json.loads((FOLDER / "messages" / "refused" / "reasons.json").read_bytes())
 
-#: Values of other types than a rule asks for.
+#: Values of a type that a rule does not allow.
 _OF_ANOTHER_TYPE: dict[str, list[Any]] = {
     "integer": ["1", True, None, 1.5],
     "string": [1, None, ["text"]],

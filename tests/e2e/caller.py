@@ -131,7 +131,7 @@ async def until_all_are(
 ) -> None:
     """Wait until exactly these tasks are in the store, all in `state`.
 
-    However many there are and however slow the machine is: each `patience` seconds, one more must be.
+    The timeout applies to each further task, not to all tasks together.
     """
     now = asyncio.get_running_loop().time
     wanted = dict.fromkeys(order_ids, state)

@@ -14,7 +14,7 @@ from tests.house.documents import shell_commands
 pytestmark = [pytest.mark.process, NEEDS_ORDERS]
 
 
-async def test_curl_lines_do_what_they_say(tmp_path: Path) -> None:
+async def test_curl_lines_have_their_described_results(tmp_path: Path) -> None:
     """202 with `Location`, then `Processed` with the step's times."""
     submit, look = (
         line for line in shell_commands("README.md") if line.startswith("curl") and "127.0.0.1" in line

@@ -37,7 +37,7 @@ async def _status(address: str) -> int:
         return answer.status
 
 
-async def test_four_roles_do_what_one_application_does(platform: Platform) -> None:
+async def test_four_roles_behave_like_one_application(platform: Platform) -> None:
     """Every outcome is as expected: a message or row out of a role's reach would be an error."""
     addresses = platform.addresses
     bus, console = addresses.service_bus_connection, Console(quiet=True)
@@ -50,7 +50,7 @@ async def test_four_roles_do_what_one_application_does(platform: Platform) -> No
 
 
 async def test_front_takes_orders_while_no_other_role_runs(platform: Platform) -> None:
-    """What they do is done as soon as they are back."""
+    """The other roles process the orders after their restart."""
     others = (PartName.SCHEDULER, PartName.AGENTS, PartName.SUPERVISOR)
     for part in others:
         await platform.kill(part)

@@ -1,4 +1,4 @@
-"""Runs web applications that stand in for remote services."""
+"""Runs web applications as fakes of remote services."""
 
 from __future__ import annotations
 

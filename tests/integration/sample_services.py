@@ -28,7 +28,7 @@ CONFIRMED: dict[str, Any] = {"number": "P-task-1"}
 
 
 class Parcel(BaseModel):
-    """What is to be sent."""
+    """The parcel of a request."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -147,7 +147,7 @@ async def test_lost_response_leaves_the_work_done(bench: Bench) -> None:
 
 
 async def test_refusal_does_not_apply_to_the_undo(bench: Bench) -> None:
-    """What was refused can be compensated."""
+    """A refused effect can be compensated."""
     await bench.set({"kind": "refuse"})
     assert [await bench.put(), await bench.get(), await bench.delete()] == [422, 422, 204]
 

@@ -26,7 +26,7 @@ def test_committed_configuration_is_current() -> None:
 
 
 def test_durations_stay_within_the_emulators_limits(tmp_path: Path) -> None:
-    """What Azure allows and the emulator does not is shortened; the rest is as declared."""
+    """Durations above the emulator's limits are shortened; other durations are as declared."""
     queues = tmp_path / "queues.json"
     properties = {
         "lockDuration": "PT1M",
@@ -49,7 +49,7 @@ def test_durations_stay_within_the_emulators_limits(tmp_path: Path) -> None:
     ]
 
 
-def test_python_without_the_project_is_told_which_to_use() -> None:
+def test_python_without_the_project_names_the_right_one() -> None:
     """As the shell's own, which may be older; `-S` leaves out what is installed."""
     command = [sys.executable, "-S", "-m", "local", "up"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -101,7 +101,7 @@ def test_check_that_is_not_run_is_neither_green_nor_a_failure(
 
 @pytest.mark.process
 def test_what_answers_there_already_is_not_taken_for_func(tmp_path: Path) -> None:
-    """It would be verified in place of what func serves."""
+    """Otherwise the other server would be verified in place of func."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
     serving = threading.Thread(target=server.serve_forever)
     serving.start()

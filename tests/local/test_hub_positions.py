@@ -43,7 +43,7 @@ class Services:
         return ["0", "1"]
 
     async def get_partition_properties(self, partition: str) -> dict[str, int]:
-        """Tell what a partition keeps."""
+        """Return the sequence numbers of a partition."""
         self._fail_if_set()
         return {"beginning_sequence_number": 5, "last_enqueued_sequence_number": 10 + int(partition)}
 
@@ -68,7 +68,7 @@ def services() -> Services:
 
 @pytest.fixture
 def positions(services: Services) -> HubReaders:
-    """Make what reads them, by names as they stand in the settings."""
+    """Return the reader of positions, with names in the spelling of the settings."""
     both = cast("Any", services)
     return HubReaders(both, both, checkpoint_folder("Bus.example.com", "Order-Events", "Ingestion"))
 

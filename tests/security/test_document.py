@@ -79,7 +79,7 @@ def resolved(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]
 
 
 def test_every_request_has_an_example(shipped: dict[str, Any]) -> None:
-    """Of its body, which is the model's, and of each part of its path."""
+    """The body has the model's example, and each part of the path has one."""
     for name, operation in operations(shipped):
         if "requestBody" in operation:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]

@@ -58,7 +58,7 @@ async def test_large_purchase_waits_for_its_approval(cook: Cook) -> None:
     assert (await cook.types(approve.replace("true", "false"))).startswith("HTTP/1.1 409")
 
 
-async def test_small_purchase_waits_for_nobody(cook: Cook) -> None:
+async def test_small_purchase_needs_no_approval(cook: Cook) -> None:
     """Its approval is skipped."""
     submit, _, look = (each.replace("desk", "lamp").replace("1200", "80") for each in commands("purchases"))
     await cook.types(submit)
@@ -89,7 +89,7 @@ async def test_guest_who_answers_the_reminder_needs_no_host(cook: Cook) -> None:
     assert [step["state"] for step in invitation["steps"]] == ["Refused", "Completed", "Completed", "Skipped"]
 
 
-async def test_invitation_that_nobody_answers_is_declined(cook: Cook) -> None:
+async def test_unanswered_invitation_is_declined(cook: Cook) -> None:
     """By the default of the last wait."""
     submit, _, look = (each.replace("ada", "eve") for each in commands("invitations"))
     await cook.types(submit)

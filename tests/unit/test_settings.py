@@ -19,7 +19,7 @@ from tests.fakes.application import SETTINGS
 
 @pytest.fixture(autouse=True)
 def complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let the environment hold a complete set of settings, and nothing else of ours."""
+    """Set a complete set of settings in the environment, without any other setting."""
     monkeypatch.chdir(tmp_path)
     ours = {str(field.validation_alias).lower() for field in Settings.model_fields.values()}
     for name in [name for name in os.environ if name.lower() in ours]:
@@ -135,7 +135,7 @@ def test_services_can_be_reached_by_identity(monkeypatch: pytest.MonkeyPatch) ->
     assert settings.service_bus_connection == Connection(None, "bus.servicebus.windows.net", None)
 
 
-def test_callers_are_known_by_keys_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_are_identified_by_keys_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """AUTH_MODE=local grants every role, so it stops the start in Azure (environment Production)."""
     assert load_settings().auth_mode == "keys"
     monkeypatch.delenv("AZURE_FUNCTIONS_ENVIRONMENT", raising=False)

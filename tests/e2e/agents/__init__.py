@@ -1,1 +1,1 @@
-"""An application that is an Agent behind its queue and nothing else, as another team might run it."""
+"""An application with only an Agent behind its queue, as another team might run it."""

@@ -96,7 +96,7 @@ async def bench(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Bench
             yield Bench(platform, payments, bus)
 
 
-async def test_request_whose_agent_is_killed_comes_again(bench: Bench) -> None:
+async def test_request_of_a_killed_agent_is_redelivered(bench: Bench) -> None:
     """Long before its deadline. The service is not called again for a request that must not be repeated."""
     again = await bench.ask("hanging-again", idempotent=True)
     await bench.ask("hanging-once", idempotent=False)

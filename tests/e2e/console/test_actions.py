@@ -161,7 +161,7 @@ async def test_failed_step_is_skipped_with_a_result(bench: Bench, console: Conso
     assert bench.remote.called("skips/drone/do") == 1
 
 
-async def test_skip_says_what_an_undo_does_not_cover(bench: Bench, console: Console) -> None:
+async def test_skip_names_the_effects_that_an_undo_does_not_cover(bench: Bench, console: Console) -> None:
     """A defect stopped the step before its service was asked: what is done by hand is not undone."""
     await bench.submit("unsealed", "seals", {"weight": 3})
     await bench.until_state("unsealed", "Error")

@@ -62,7 +62,7 @@ async def test_all_of_a_list_are_resubmitted(bench: Bench, console: Console) -> 
     await expect(dialog).to_be_visible()
 
 
-async def test_run_is_stopped_and_gone_on_with(bench: Bench, console: Console) -> None:
+async def test_run_is_stopped_and_resumed(bench: Bench, console: Console) -> None:
     """Escape stops after the page on its way; a failed request is repeated; damaged rows are named."""
     await _refused(bench, "stop-1", "stop-2")
     await console.open("#/tasks?state=Error&workflow=errand")

@@ -137,7 +137,7 @@ async def test_task_that_waits_for_its_task_leads_to_it_and_back(bench: Bench, p
     await expect(box).to_have_count(0)
 
 
-async def test_cancelling_waits_for_what_must_not_be_repeated(bench: Bench, console: Console) -> None:
+async def test_cancelling_waits_for_steps_that_must_not_be_repeated(bench: Bench, console: Console) -> None:
     """The page shows the decision, its operator, and until when it waits."""
     bench.remote.script("charged/account/do", Behaviour.WAITS)
     await bench.submit("charged", "patient-bookings")

@@ -70,7 +70,7 @@ async def _submit_all(bench: Bench) -> None:
     for task in _DAMAGED:
         await bench.until_called(f"{task}/b/do")
     with TableServiceClient.from_connection_string(bench.platform.addresses.storage_connection) as service:
-        _damage(service.get_table_client("Tasks"))
+        _corrupt_rows(service.get_table_client("Tasks"))
     await send(bench.platform, "submissions", *_bad_messages())
     for queue in _OTHER_QUEUES:
         await send(bench.platform, queue, *map(ServiceBusMessage, _UNREADABLE))
@@ -82,7 +82,7 @@ async def _submit_all(bench: Bench) -> None:
         await bench.submit(task, resource, {**content, "reply_to": "notices-demo"})
 
 
-async def test_bad_neighbours_harm_nobody(bench: Bench) -> None:
+async def test_corrupt_rows_harm_no_other_task(bench: Bench) -> None:
     """The healthy ones are processed at the first attempt, with both notices and no alert.
 
     Each bad task is in `Error` with its own reason, however long its text was, and has one alert.
@@ -143,8 +143,8 @@ async def _kept_for(bench: Bench, *faults: str) -> list[int]:
     return [sum(fault in reason for reason in reasons) for fault in faults]
 
 
-def _damage(table: TableClient) -> None:
-    """Damage rows of two tasks that are due by their index, and add rows that cannot be decoded."""
+def _corrupt_rows(table: TableClient) -> None:
+    """Corrupt rows of two tasks that are due by their index, and add rows that cannot be decoded."""
     every = {row["RowKey"]: row for row in table.list_entities()}
     for key, column in _CORRUPT_ROWS.items():
         task, partition = key.partition("|")[0], every[key]["PartitionKey"]

@@ -58,7 +58,7 @@ class _Services(DeliveryServices):
         return sum(request.startswith(f"/{_CANARY}-address/alerts") for request in self.requests) > 1
 
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
-        """Show what no log may contain."""
+        """Return values that no log may contain."""
         shown = super().shown(step, task)
         if shown is None or step != "package":
             return shown

@@ -43,7 +43,7 @@ async def test_delivery_is_one_trace(bench: Bench, receiver: Receiver) -> None:
     assert {scope.partition(".")[0] for scope in receiver.scopes} == {"functions"}
 
 
-async def test_callers_trace_goes_on(bench: Bench, receiver: Receiver) -> None:
+async def test_callers_trace_continues(bench: Bench, receiver: Receiver) -> None:
     """A caller that sends `traceparent` finds the order in its own trace, through a queue Agent and back."""
     headers = {"traceparent": f"00-{_CALLERS_TRACE}-{_CALLERS_SPAN}-01"}
     async with bench.session.put("/api/orders/callers", json=ORDER, headers=headers) as answer:
@@ -65,13 +65,13 @@ async def _trace_of(
     await until(lambda: _submits(receiver, task) != [])
     [submitted] = _submits(receiver, task)
 
-    def is_whole() -> bool:
+    def is_complete() -> bool:
         spans = receiver.in_trace(submitted.trace)
         is_named = {*names} <= {span.name for span in spans.values()}
         return is_named and len(_calls(spans)) >= calls and len(_roots(spans)) == 1
 
     try:
-        await until(is_whole)
+        await until(is_complete)
     except TimeoutError:
         raise AssertionError(f"timed out: {receiver.spans}") from None
     return receiver.in_trace(submitted.trace)

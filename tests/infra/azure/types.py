@@ -46,9 +46,9 @@ class Type:
     def _schema(self, entry: Mapping[str, Any]) -> Schema:
         kind = entry["$type"]
         checked: Schema = {"not": {"enum": [None, _WRITTEN] if kind in _OF_STRINGS else [None]}}
-        return {"if": checked, "then": self._schema_of_known(kind, entry)}
+        return {"if": checked, "then": self._schema_of_kind(kind, entry)}
 
-    def _schema_of_known(self, kind: str, entry: Mapping[str, Any]) -> Schema | bool:
+    def _schema_of_kind(self, kind: str, entry: Mapping[str, Any]) -> Schema | bool:
         schema: Schema | bool = kind == "AnyType"  # False for other kinds: nothing fits.
         match kind:
             case "BooleanType" | "IntegerType" | "StringType":

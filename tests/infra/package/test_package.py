@@ -23,7 +23,7 @@ from tests.infra.package.package import make_package, packaged, packages_importe
 _FILES = {"function_app.py", "host.json", "requirements.txt"}
 
 
-def test_package_holds_the_application_and_nothing_else(tmp_path: Path) -> None:
+def test_package_contains_only_the_application(tmp_path: Path) -> None:
     """No tests, no local platform, no templates, no developer's settings."""
     make_package(tmp_path / "package.zip")
     with zipfile.ZipFile(tmp_path / "package.zip") as archive:

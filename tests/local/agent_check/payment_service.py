@@ -1,4 +1,4 @@
-"""A payment service: one effect for each key, a tombstone for what was undone; it can be held up."""
+"""A payment service: one effect for each key, a tombstone for each undone effect; calls can be blocked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.web_server import served
 
 @dataclass(slots=True)
 class PaymentService:
-    """What it did, by the effect keys; calls wait while somebody reads `/hold`."""
+    """The effects by their keys; calls wait while a client reads `/hold`."""
 
     effects: Counter[str] = field(default_factory=Counter)
     undone: set[str] = field(default_factory=set)

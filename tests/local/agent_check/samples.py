@@ -29,7 +29,7 @@ time.sleep(600)
 #: An Agent whose ledger is locked until the deadline has not begun, and rightly replies `not_taken`.
 #: `test_samples.py` sees this check pass, and fail.
 GIVES_UP_A_BUSY_LEDGER = frozenset({"sent once work that ends late"})
-#: Seconds of the queue's lock: what is lost comes again, and what is missing is given up, sooner.
+#: Seconds of the queue's lock: short, for early redeliveries and timeouts.
 _LOCK_SECONDS = 5
 
 
@@ -47,7 +47,7 @@ class Report:
         return "\n".join([*told, self.printed])
 
     def checks(self, verdict: str) -> set[str]:
-        """Return the checks that ended so, by the lines that tell the progress."""
+        """Return the checks that ended with `verdict`, from the lines of progress."""
         lines = self.printed.partition("\nThe Agent ")[0].splitlines()
         return {line.removeprefix(verdict).strip() for line in lines if line.startswith(f"{verdict} ")}
 
@@ -156,11 +156,11 @@ def check_changed(
 
 
 def faults_of(agents: Iterable[WrongAgent]) -> list[pytest.ParameterSet]:
-    """Give each fault with its Agent, as a test's parameters."""
+    """Return each fault with its Agent, as a test's parameters."""
     return [pytest.param(agent, fault, id=name) for agent in agents for name, fault in agent.faults.items()]
 
 
 def is_found(fault: Planted, report: Report) -> None:
-    """See that the check named for a fault finds it, by what it says; others may fail with it."""
+    """Assert that the check of a fault fails with the fault's text; other checks may fail too."""
     assert fault.says in report.reasons().get(fault.found_by, "not found"), report.text
     assert report.code == 1

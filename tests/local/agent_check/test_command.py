@@ -65,8 +65,8 @@ def test_what_makes_no_sense_is_refused(
 
 
 @pytest.mark.process
-def test_the_agent_is_asked_for_what_the_request_says(tmp_path: Path) -> None:
-    """And for nothing else."""
+def test_the_agent_receives_the_given_request(tmp_path: Path) -> None:
+    """The Agent receives only this request."""
     (tmp_path / "request.json").write_text('{"customer": "C-7", "amount": "0.01", "currency": "EUR"}')
     report = check(tmp_path, _RUN, "--request", "request.json", "--only", "a request")
     assert report.code == 0, report.text
@@ -117,7 +117,7 @@ def test_an_agent_that_does_not_start_ends_with_code_1(tmp_path: Path) -> None:
     assert report.checks("FAILED") == {"a request", "it stays up"}
     assert report.checks("not seen") == {"replies echo their requests", "replies fit the schema"}
     assert "exit code 3: Error: no such program" in report.text
-    assert len((tmp_path / "starts").read_text()) in (6, 7)  # given up with the sixth end of one of the two
+    assert len((tmp_path / "starts").read_text()) in (6, 7)  # it stops at the sixth end of one of the two
     assert "not run: the first check did not pass" in report.text
 
 
@@ -141,8 +141,8 @@ def test_an_agent_that_is_not_killed_ends_with_code_2(tmp_path: Path) -> None:
 @pytest.mark.night
 @pytest.mark.process
 @pytest.mark.timeout(300)
-def test_a_broker_of_somebody_else_is_not_stopped(tmp_path: Path) -> None:
-    """What the kit can't do or see there it names, and is content."""
+def test_a_foreign_broker_is_not_stopped(tmp_path: Path) -> None:
+    """The kit names the checks that it can't run there, and succeeds."""
     with running_broker(read_config(ROOT / "infra" / "queues.json")) as broker:
         report = check(tmp_path, _RUN, "--connection", broker.connection_string, "--processes", "1")
     assert report.checks("not seen") == {
@@ -177,7 +177,7 @@ def test_a_broker_that_goes_away_ends_with_code_2(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Neither the broker nor the Agent; the exit code is a shell's for that, and what was seen is told."""
+    """The broker and the Agent end; the exit code is the shell's for SIGINT, and the results are printed."""
     with _started(tmp_path) as kit:
         assert kit.stdout
         assert kit.stdout.readline() == "passed a request\n"
@@ -236,12 +236,12 @@ async def test_only_a_line_holds() -> None:
 @pytest.mark.parametrize(
     ("lock", "needs", "seconds"), [(15, 0.1, 30), (15, 20, 100), (5, 0.1, 10), (5, 90, 300)]
 )
-def test_patience_follows_what_the_agent_needs(lock: float, needs: float, seconds: float) -> None:
+def test_timeout_follows_the_agents_duration(lock: float, needs: float, seconds: float) -> None:
     """At least two locks, at most five minutes."""
     assert ReplyTimeout(lock, needs).seconds == seconds
 
 
-def test_patience_begins_anew() -> None:
+def test_timeout_starts_again() -> None:
     """With what is heard, with the end of the locks after a crash, and when the Agent is back."""
     timeout = ReplyTimeout(15)
     assert timeout.ends(100, 90) == 130

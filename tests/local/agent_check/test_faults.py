@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.night, pytest.mark.process, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def report_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[WrongAgent], Report]:
-    """Give the kit's report on an Agent."""
+    """Return the kit's report on an Agent."""
     return cache(lambda agent: agent.check(tmp_path_factory.mktemp("agent")))
 
 

@@ -1,4 +1,4 @@
-"""What the kit does not try with the samples: each way to be no request, and a ledger that stays busy."""
+"""Cases of the samples that the kit does not test: all malformed requests, and a ledger that stays busy."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _go_takes(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("takes", [_python_takes, _javascript_takes, _go_takes])
-def test_sample_takes_requests_and_nothing_else(takes: Callable[[Path], set[str]], tmp_path: Path) -> None:
+def test_sample_accepts_only_requests(takes: Callable[[Path], set[str]], tmp_path: Path) -> None:
     """Right is each message in `docs/schemas/messages/`; some parsers read two keys as one (rule 6)."""
     bodies = tmp_path / "bodies"
     bodies.mkdir()

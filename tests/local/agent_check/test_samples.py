@@ -50,7 +50,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def test_python_goes_on_when_it_can_not_settle(tmp_path: Path) -> None:
+def test_python_continues_when_it_can_not_settle(tmp_path: Path) -> None:
     """The client then raises no error of its own kind."""
     (tmp_path / "closed.py").write_text(_CLOSED)
     run = f"exec {sys.executable} closed.py {PYTHON_SAMPLE}"
@@ -101,7 +101,7 @@ _SILENT = ('    if is_late(request) and request["idempotent"] and', "    if is_l
 
 
 @pytest.mark.night
-def test_work_that_ends_late_is_told(tmp_path: Path) -> None:
+def test_work_that_ends_late_is_reported(tmp_path: Path) -> None:
     """The check is passed."""
     report = check_changed([_WAITS, _BEGINS], [_CHECK], tmp_path, processes=1, lock=_LOCK)
     assert _CHECK in report.checks("passed"), report.text
@@ -109,8 +109,8 @@ def test_work_that_ends_late_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.night
-def test_silence_about_late_work_is_found(tmp_path: Path) -> None:
-    """It was done, and nobody hears of it."""
+def test_missing_reply_about_late_work_is_found(tmp_path: Path) -> None:
+    """The Agent did the work and sends no reply."""
     report = check_changed([_WAITS, _BEGINS, _SILENT], [_CHECK], tmp_path, processes=1, lock=_LOCK)
     assert "no reply" in report.reasons().get(_CHECK, "not found"), report.text
     assert report.code == 1
@@ -118,7 +118,7 @@ def test_silence_about_late_work_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.night
 @pytest.mark.parametrize("changes", [[_GIVES_UP], [_GIVES_UP, _DAWDLES]], ids=["at once", "later"])
-def test_whoever_gives_up_is_rightly_silent(changes: list[tuple[str, str]], tmp_path: Path) -> None:
+def test_agent_that_times_out_may_send_no_reply(changes: list[tuple[str, str]], tmp_path: Path) -> None:
     """Nothing was done: the check is not seen."""
     report = check_changed(changes, [_CHECK], tmp_path, processes=1)
     assert report.checks("not seen") == {_CHECK}, report.text
@@ -129,7 +129,7 @@ def test_whoever_gives_up_is_rightly_silent(changes: list[tuple[str, str]], tmp_
 async def test_our_own_agent_keeps_every_rule(tmp_path: Path) -> None:
     """Service Bus dead-letters a message that it can't read: a Python trigger can't.
 
-    It gives up waiting for a service at complete-by.
+    Its call of a service times out at complete-by.
     """
     async with running_azurite(tmp_path / "azurite") as storage, PaymentService.running() as service:
         sample = json.loads((ROOT / "local.settings.sample.json").read_text(encoding="utf-8"))["Values"]

@@ -20,7 +20,7 @@ from local.bench.probes import flame_graph
 from local.bench.workloads import FIVE_STEPS, ORDERS, Workload
 from local.platform import ROOT, PlatformError
 
-#: What is shown of an orchestration with one activity.
+#: The visible events of an orchestration with one activity.
 _SHOWN = ("ExecutionStarted", "TaskCompleted", "ExecutionCompleted")
 
 
@@ -58,8 +58,8 @@ async def test_every_event_of_every_instance_is_counted() -> None:
         assert await history_events(session, ["one"], figures) == 16
 
 
-def test_counts_of_a_phase_leave_out_what_was_before() -> None:
-    """Each count by itself."""
+def test_counts_of_a_phase_exclude_earlier_phases() -> None:
+    """Each count separately."""
     before, after = Figures(1, 2, 3, 4, 5, 6, 7), Figures(11, 22, 33, 44, 55, 66, 77)
     assert after.since(before) == Figures(10, 20, 30, 40, 50, 60, 70)
 
@@ -98,7 +98,7 @@ def test_an_app_has_the_host_json_and_the_queues_of_the_application(
 
 
 def test_the_five_steps_run_in_order() -> None:
-    """Each needs the one before, and its request is the whole payload."""
+    """Each step needs the previous step, and its request is the whole payload."""
     specs = PARCELS.specs
     assert [spec.needs for spec in specs] == [frozenset(), *(frozenset({spec.name}) for spec in specs[:-1])]
     parcel = PARCELS.payload.model_validate(PARCEL)
@@ -106,7 +106,7 @@ def test_the_five_steps_run_in_order() -> None:
     assert requests == [PARCEL] * 5
 
 
-async def test_a_process_that_is_gone_is_an_error_with_its_reason(tmp_path: Path) -> None:
+async def test_an_ended_process_is_an_error_with_its_reason(tmp_path: Path) -> None:
     """The error is raised before the block."""
     gone = await asyncio.create_subprocess_exec("true")
     await gone.wait()

@@ -24,7 +24,7 @@ class CannedDeliveries:
 
     has_services: bool = True
     left_behind: frozenset[str] = frozenset()
-    #: What was received: the size of each batch, and each delivery by its id.
+    #: The received requests: the size of each batch, and each delivery by its id.
     batches: list[int] = field(default_factory=list)
     bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
     suspended: set[str] = field(default_factory=set)

@@ -55,7 +55,7 @@ async def test_all_are_followed_to_their_end() -> None:
 
 
 async def test_deliveries_go_in_one_request() -> None:
-    """Up to what a batch holds."""
+    """The size of a batch is limited."""
     canned = CannedDeliveries()
     async with canned_api(deliveries=canned) as url:
         result = await _run(url, 0, 501)
@@ -75,7 +75,7 @@ async def test_what_was_not_undone_at_its_service_is_found(service: str) -> None
 
 
 @pytest.mark.parametrize(("life", "code"), [(HAPPY_LIFE, 0), (("Error",), 1)])
-async def test_the_exit_code_tells_whether_all_ended_as_expected(
+async def test_the_exit_code_shows_whether_all_ended_as_expected(
     life: tuple[str | None, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One order in `Error` is a demo that failed."""
@@ -111,7 +111,7 @@ async def test_without_sample_services_the_error_names_the_fix() -> None:
 async def test_without_the_workflow_the_demo_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Whoever removed `deliveries` learns which option leaves them out; nothing is submitted."""
+    """Without `deliveries`, the error names the option that omits them, and no order is submitted."""
     async with canned_api() as url:
         assert await asyncio.to_thread(main, ["demo", "--orders", "2", "--url", url]) == 2
         assert capsys.readouterr() == (
@@ -161,8 +161,8 @@ def test_an_unexpected_outcome_is_described() -> None:
     assert expectation.unmet(_order(OrderState.PROCESSED, steps)) == "Processed, but drone None"
 
 
-async def _shown(*life: str | None, terminal: bool = False) -> str:
-    """Return what is printed about an order with this life."""
+async def _screen(*life: str | None, terminal: bool = False) -> str:
+    """Return the printed lines of an order with the states of `life`."""
     screen = io.StringIO()
     async with canned_api(life) as url:
         await show_one_order(url.rstrip("/"), Console(file=screen, force_terminal=terminal, width=100))
@@ -171,7 +171,7 @@ async def _shown(*life: str | None, terminal: bool = False) -> str:
 
 async def test_each_change_is_a_line_where_there_is_no_terminal() -> None:
     """A log file shows the same progress; an unchanged state is not repeated."""
-    lines = (await _shown(None, "Pending", "Processing", "Processing", "Processed")).splitlines()
+    lines = (await _screen(None, "Pending", "Processing", "Processing", "Processed")).splitlines()
     assert [line.split()[0] for line in lines] == [
         "Submitted:",
         "Pending",
@@ -184,7 +184,7 @@ async def test_each_change_is_a_line_where_there_is_no_terminal() -> None:
 
 async def test_the_reason_of_an_error_is_shown() -> None:
     """It is the API's last error, in the last line."""
-    assert (await _shown("Error")).splitlines()[-1] == "Error after 0.25 s: the card was refused"
+    assert (await _screen("Error")).splitlines()[-1] == "Error after 0.25 s: the card was refused"
 
 
 def test_the_command_to_try_next_sends_the_sample_order() -> None:

@@ -67,7 +67,7 @@ def test_the_host_loads_the_app_when_azurite_and_the_broker_answer() -> None:
     assert _part(PartName.HOST).stop_within >= STOP_GRACE + 0.5
 
 
-def test_the_host_imports_early_what_the_app_imports(tmp_path: Path) -> None:
+def test_the_host_imports_the_apps_modules_early(tmp_path: Path) -> None:
     """In the app's order; a file that cannot be read is the host's to report."""
     app = (
         "from __future__ import annotations\nimport a.b, c as d\nfrom . import e\nfrom f import g\nimport c\n"

@@ -58,7 +58,7 @@ def started() -> Started:
     return lambda: [child for child in psutil.Process().children(recursive=True) if child not in before]
 
 
-async def test_parts_answer_inside_the_block_and_are_gone_after_it(tmp_path: Path, started: Started) -> None:
+async def test_parts_answer_inside_the_block_and_end_after_it(tmp_path: Path, started: Started) -> None:
     """The promise of `async with Platform(…)`."""
     async with Platform(options(tmp_path), fakes("with-child")) as platform:
         assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
@@ -194,7 +194,7 @@ async def test_a_part_that_is_not_crash_safe_is_not_killed(tmp_path: Path) -> No
 
 
 async def test_platform_in_memory_starts_empty(tmp_path: Path) -> None:
-    """What another platform has saved in the same data folder stays."""
+    """The data of another platform in the same folder is not deleted."""
     in_memory = replace(options(tmp_path), in_memory_storage=True)
     for folder in (in_memory.state / "host", tmp_path / "host"):
         folder.mkdir(parents=True)
@@ -271,7 +271,7 @@ def test_a_platform_under_nohup_outlives_its_terminal(start: Start) -> None:
 
 
 def test_a_second_signal_kills_at_once(start: Start) -> None:
-    """After a second Ctrl-C nobody waits for a part that does not stop, whose time is not over yet."""
+    """After a second Ctrl-C a part that does not stop is killed before its timeout."""
     platform = start("ignore-sigterm")
     processes = descendants(platform.pid)
     platform.send_signal(signal.SIGINT)
@@ -317,12 +317,12 @@ async def test_a_part_gets_each_setting_whatever_its_name(
     assert lines == ["true; the environment's"]
 
 
-async def test_a_part_ends_at_a_pipe_that_nobody_reads(tmp_path: Path) -> None:
+async def test_a_part_ends_at_a_broken_pipe(tmp_path: Path) -> None:
     """Quietly, as it would without Python before it, which has its children ignore that signal."""
     assert await _output(tmp_path, "/bin/sh", "-c", "yes | head -1") == ["y"]
 
 
-def test_nothing_starts_when_the_platform_is_gone_before_it_says_so(tmp_path: Path) -> None:
+def test_nothing_starts_when_the_platform_has_ended(tmp_path: Path) -> None:
     """The watchdog may not know the process yet."""
     started = tmp_path / "started"
     command = [sys.executable, str(ROOT / "local" / "platform" / "gate.py"), "/usr/bin/touch", str(started)]

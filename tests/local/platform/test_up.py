@@ -99,7 +99,7 @@ def test_everything_answers_when_it_says_ready_and_nothing_is_left_after_ctrl_c(
 
 
 def test_an_app_without_declared_queues_gets_those_of_its_bindings(up: Up, tmp_path: Path) -> None:
-    """Its connection, of whatever name, is the broker's, and the queue's name may be a setting."""
+    """Its connection, of any name, is the broker's, and the queue's name may be a setting."""
     app = tmp_path / "app"
     app.mkdir()
     (app / "function_app.py").write_text(_BOUND_TO_A_QUEUE)
@@ -122,7 +122,7 @@ def test_an_app_that_cannot_be_loaded_is_refused_with_its_reason(up: Up, tmp_pat
 
 
 _REAL = Path(sys.executable)
-#: What pyenv's shim does for a version that is installed but not selected.
+#: The behaviour of pyenv's shim for a version that is installed but not selected.
 _BROKEN_SHIM = "#!/bin/sh\necho 'pyenv: python3.13: command not found' >&2\nexit 127\n"
 _TOO_OLD = "#!/bin/sh\nexit 1\n"
 

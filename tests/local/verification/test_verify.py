@@ -52,7 +52,7 @@ async def verified(at: Addresses, patience: float, **given: str) -> dict[str, Ch
 
 
 def failed(lines: dict[str, CheckLine]) -> dict[str, str]:
-    """Give what was seen by the checks that failed."""
+    """Return the findings of the failed checks."""
     return {name: line.seen for name, line in lines.items() if line.verdict is CheckMark.FAILED}
 
 
@@ -96,7 +96,7 @@ async def test_working_deployment_passes_every_check(deployed: Addresses) -> Non
     ],
 )
 async def test_wrong_key_is_named(deployed: Addresses, key: str, failing: set[str]) -> None:
-    """Where it is shown, and nothing else fails; what needs an order is not run."""
+    """Only the checks with the key fail and name it; checks that need an order are not run."""
     lines = await verified(deployed, _PATIENCE, **_GIVEN | {key: "nobodys-key-at-all"})
     faults = failed(lines)
     assert faults.keys() == failing
@@ -105,7 +105,7 @@ async def test_wrong_key_is_named(deployed: Addresses, key: str, failing: set[st
 
 
 async def test_deployment_without_sample_services_is_not_said_to_be_proved() -> None:
-    """What can't be run is no success."""
+    """A check that can't be run is not a success."""
     lines = [
         CheckLine("health", CheckMark.PASSED, "", 0),
         CheckLine("a delivery undone", CheckMark.NOT_RUN, "", 0),
@@ -145,7 +145,7 @@ async def _until_one_is_processing(url: str) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("ports", _DEPLOYED)
-async def test_missing_queue_and_silent_supervisor_are_named(ports: PlatformPorts, tmp_path: Path) -> None:
+async def test_missing_queue_and_idle_supervisor_are_named(ports: PlatformPorts, tmp_path: Path) -> None:
     """Each has its line; an order that stays under way is named, and how far it came."""
     declared = json.loads((ROOT / "infra" / "queues.json").read_text(encoding="utf-8"))
     declared["queues"] = [each for each in declared["queues"] if each["name"] != "agent-payment-requests"]

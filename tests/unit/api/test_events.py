@@ -201,7 +201,7 @@ async def test_403_names_the_role() -> None:
     assert "Only the submitter" in problem(await client.post(PATH, YES), 403)["detail"]
 
 
-async def test_role_of_a_step_sees_this_step_and_nothing_else() -> None:
+async def test_role_of_a_step_sees_only_this_step() -> None:
     """Neither the payload, nor another step, nor the task."""
     client = await _client("Approver", principal(BERT, "Approver"))
     assert (await client.get(PATH)).json == {

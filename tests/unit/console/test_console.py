@@ -73,7 +73,7 @@ def test_scripts_make_nothing_out_of_text_but_text(script: Path) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_import_what_is_there(script: Path) -> None:
+def test_scripts_import_existing_names(script: Path) -> None:
     """A name that a module does not export would keep the whole console from starting."""
     for found in _IMPORT.finditer(script.read_text(encoding="utf-8")):
         imported = (FOLDER / found["file"]).read_text(encoding="utf-8")
@@ -96,7 +96,7 @@ def test_page_has_no_script_nor_style_of_its_own() -> None:
     assert re.findall(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)|javascript:", PAGE) == []
 
 
-def test_nothing_comes_from_elsewhere() -> None:
+def test_nothing_is_loaded_from_another_origin() -> None:
     """All files are the application's own; an XML namespace is no address."""
     for path in FOLDER.iterdir():
         addresses = re.findall(r"(?:https?:)?//[\w.-]+\.\w+[\w/.]*", path.read_text(encoding="utf-8"))

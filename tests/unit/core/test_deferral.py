@@ -376,7 +376,7 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
         assert after(record, again, seconds=7_140).do("pay").state is state
 
 
-def test_time_limit_does_not_count_a_hold_that_nobody_saw() -> None:
+def test_time_limit_does_not_count_an_unseen_hold() -> None:
     """The reply came after the hold. One that ended before a resubmission extends no later limit."""
     record = new(queue("q"), spec("b", "q"), complete_within=600, on_failure=FailurePolicy.KEEP)
     record = after(record, start(record, "q", by=900))

@@ -219,7 +219,7 @@ async def test_alert_that_is_neither_posted_nor_counted_is_delivered_again(insta
         await instances.alert()
 
 
-async def test_webhook_that_does_not_answer_delays_nobody(
+async def test_webhook_that_does_not_answer_times_out(
     instances: Instances, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The summary counts the alert."""

@@ -65,7 +65,7 @@ async def test_each_selected_task_is_changed_once(desk: Desk, monkeypatch: pytes
     assert (await _counted(desk, "?state=Error"))["count"] == 0
 
 
-async def test_task_that_goes_on_between_two_pages_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_task_that_resumes_between_two_pages_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is due earlier then, so its index row moves back."""
     monkeypatch.setattr(bulk_actions, "MOST_PER_PAGE", 1)
     wait = EventStep("wait", event=Approval, complete_within=3600)

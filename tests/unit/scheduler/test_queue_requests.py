@@ -210,7 +210,7 @@ async def test_request_does_not_wait_for_the_pause_of_another_one() -> None:
 
 @pytest.mark.parametrize(("seconds", "gap"), [(63, 0), (40, 15)])
 @virtual
-async def test_payment_that_its_run_gives_up_is_sent_in_the_next_epoch(seconds: float, gap: float) -> None:
+async def test_payment_that_its_run_abandons_is_sent_in_the_next_epoch(seconds: float, gap: float) -> None:
     """That epoch begins before its run gives way to other work, or `gap` seconds before its next activity."""
     pay = QueueStep("pay", request=request, complete_within=200, result=Receipt, idempotent=False)
     other = QueueStep("other", request=request, complete_within=62, result=Receipt)

@@ -184,7 +184,7 @@ async def compared(process: StorageProcess, window: int) -> Maintained:
 
 @pytest.mark.parametrize("window", [1, 2, 100])
 @virtual
-async def test_index_is_repaired_and_nothing_else_is_changed(window: int) -> None:
+async def test_only_the_index_is_repaired(window: int) -> None:
     """Missing rows are created, and wrong and corrupt ones deleted or replaced."""
     table = SimulatedTable(page=2)
     process = await admitted(table, *(f"t{n}" for n in range(6)), search_keys=("k",))

@@ -91,7 +91,7 @@ async def test_request_for_nothing_is_told_without_its_path(app: ASGIApp, spans:
     assert "s3cret" not in spans.one("GET").to_json()
 
 
-async def test_callers_trace_goes_on(app: ASGIApp, spans: Spans) -> None:
+async def test_callers_trace_continues(app: ASGIApp, spans: Spans) -> None:
     """So the caller finds the order in its own trace."""
     await AsgiClient(app, {"traceparent": CALLERS}).put("/api/orders/1", {})
     assert parent_of(spans.one("PUT /api/orders/{order_id}")) == CALLERS[36:52]

@@ -1,1 +1,1 @@
-"""Tests of what the HTTP applications share."""
+"""Tests of the shared parts of the HTTP applications."""

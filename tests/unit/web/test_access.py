@@ -27,7 +27,7 @@ ORDERS = "/api/orders"
 
 
 async def test_first_check_that_fails_answers() -> None:
-    """Who is asking, whether they may, how much they ask, how long, in which type, and only then: what."""
+    """The order: caller, permission, rate, length, media type, and last the content."""
     api = Api(guard=Guard(signed_in, Caps(per_minute=3, in_flight=9)))
     application, too_long = api.application(), b"{" * 50_000
     for headers, body, content_type, status in [
@@ -84,7 +84,7 @@ class Counted:
             raise ConnectionError
 
 
-async def test_whoever_waits_as_told_is_taken_again() -> None:
+async def test_caller_that_waits_for_retry_after_is_accepted() -> None:
     """And not a moment earlier."""
     capped = Capped(per_minute=1)
     await capped.anna.post(ORDERS, ORDER)
@@ -291,7 +291,7 @@ _NOT_JSON = [
 ]
 
 
-def test_json_of_any_type_is_accepted_and_nothing_else() -> None:
+def test_only_json_types_are_accepted() -> None:
     """Python's own reader accepts some of the others, such as other encodings."""
     for body in (b"{}", b"[]", b"null", b'"text"', b"1.5e300", '{"ä": "€"}'.encode(), b" 1 "):
         assert json_fault(body) is None

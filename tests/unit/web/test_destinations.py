@@ -73,7 +73,7 @@ class Names(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Give the addresses."""
+        """Return the addresses."""
         flags = socket.AI_NUMERICHOST
         return [
             ResolveResult(hostname=host, host=each, port=port, family=family, proto=0, flags=flags)

@@ -1,4 +1,4 @@
-"""The course of a delivery: what runs in parallel, what waits for what, what happens once."""
+"""The course of a delivery: parallel steps, dependencies between steps, effects that happen once."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ async def test_processed_delivery_is_cancelled_and_every_effect_undone(bench: Be
     """Its output is shown as long as it counts; a repeated cancel changes nothing."""
     await submit(bench, "changed-my-mind")
     await bench.until_state("changed-my-mind", "Processed")
-    output = (await _shown(bench, "changed-my-mind"))["output"]
+    output = (await _read(bench, "changed-my-mind"))["output"]
     assert output == {"tracking_number": "T-7", "expected_at": "2026-11-21T13:00:00Z"}
     assert [await _cancel(bench, "changed-my-mind") for _ in range(2)] == [202, 202]
     task = await bench.until_state("changed-my-mind", "Compensated")
@@ -40,11 +40,11 @@ async def test_processed_delivery_is_cancelled_and_every_effect_undone(bench: Be
     assert sorted(bench.remote.effects("changed-my-mind")[:4]) == BOOKED_ONCE
     assert _undone(bench, "changed-my-mind") == [f"{step}/undo" for step in UNDONE]
     assert booked(bench.remote, "changed-my-mind") == {"transport"}  # a quote: nothing is bound by it
-    assert (await _shown(bench, "changed-my-mind"))["output"] is None
+    assert (await _read(bench, "changed-my-mind"))["output"] is None
     assert await _cancel(bench, "changed-my-mind") == 202
 
 
-async def test_delivery_under_way_is_cancelled_with_what_is_still_running(bench: Bench) -> None:
+async def test_delivery_under_way_is_cancelled_with_its_running_steps(bench: Bench) -> None:
     """The outcome of the drone's call does not count any more: it is undone as an unknown outcome is."""
     drone = asking("on-its-way", "drone")
     bench.remote.script(drone, Behaviour.WAITS)
@@ -62,7 +62,7 @@ async def _cancel(bench: Bench, task: str) -> int:
         return answer.status
 
 
-async def _shown(bench: Bench, task: str) -> dict[str, Any]:
+async def _read(bench: Bench, task: str) -> dict[str, Any]:
     async with bench.session.get(f"/api/deliveries/{task}") as answer:
         shown: dict[str, Any] = await answer.json()
         return shown

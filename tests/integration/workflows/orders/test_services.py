@@ -24,7 +24,7 @@ async def client(service: TableServiceClient) -> AsgiClient:
 
 
 async def test_payment_is_found_by_its_task(client: AsgiClient) -> None:
-    """Of several births under one id, the last; a fault is set by the id, whatever the birth will be."""
+    """The last run id of an id is found; a fault is set by the id, for any run id."""
     assert (await client.put(f"{PATH}.0a1b2c3d", PAYMENT_ORDER)).status == 201
     assert (await client.put(f"{PATH}.4e5f6a7b", PAYMENT_ORDER | {"amount": "1.00"})).status == 201
     assert (await client.get(PATH)).json == PAYMENT_ORDER | {"amount": "1.00", "undone_at": None}
