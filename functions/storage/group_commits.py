@@ -173,10 +173,13 @@ class ShardCommits:
             group = [each for each in group if each not in ended]
             if not ended:
                 break
-        alone = (self._attempt([each]) for each in group)
-        for each, result in zip(group, await asyncio.gather(*alone, return_exceptions=True), strict=True):
-            if isinstance(result, Exception):
-                self._end(each, result)
+        await asyncio.gather(*map(self._send_alone, group))
+
+    async def _send_alone(self, pending: _Pending) -> None:
+        try:
+            await self._attempt([pending])
+        except Exception as error:  # noqa: BLE001 - returned to the sender
+            self._end(pending, error)
 
     async def _attempt(self, group: Sequence[_Pending]) -> Sequence[_Pending]:
         """Send a group as one transaction, and return the members that have a result."""

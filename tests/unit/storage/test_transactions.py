@@ -163,7 +163,7 @@ async def test_transactions_of_one_task_are_sent_one_after_the_other() -> None:
 
 
 class HangingTable(SimulatedTable):
-    """A transaction of the row `hanging` alone hangs for 20 seconds."""
+    """A transaction of the row `hanging` alone hangs for 20 seconds, and one of `f` fails."""
 
     hanging = "h"
 
@@ -171,6 +171,8 @@ class HangingTable(SimulatedTable):
         """Write all changes or none."""
         if [each.key for each in changes] == [self.hanging]:
             await asyncio.sleep(20)
+        if [each.key for each in changes] == ["f"]:
+            raise TransientStorageError("no answer")
         return await super().send(partition, changes)
 
 
@@ -192,13 +194,15 @@ async def test_task_whose_request_hangs_delays_no_other(is_later: bool) -> None:
 
 @virtual
 async def test_task_whose_change_is_written_does_not_wait_for_its_group() -> None:
-    """Transactions that are sent alone after a refusal end one by one."""
+    """Transactions that are sent alone after a refusal end one by one, also those that fail."""
     commits, time = ShardCommits(HangingTable(names_rows=False), "000"), asyncio.get_running_loop().time
-    kinds = {"h": "upsert", "b": "upsert", "missing": "delete"}
+    kinds = {"h": "upsert", "b": "upsert", "f": "upsert", "missing": "delete"}
     sent = [asyncio.create_task(commits.commit(key, change(key, kind))) for key, kind in kinds.items()]
     await commits.commit("b", change("b"))
+    with pytest.raises(TransientStorageError):
+        await sent[2]
     assert time() < 1
-    await asyncio.gather(*sent)
+    await asyncio.gather(sent[0], sent[1], sent[3])
 
 
 @pytest.mark.parametrize("names_rows", [True, False])
