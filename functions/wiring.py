@@ -94,12 +94,12 @@ def start_telemetry(settings: Settings) -> None:
 def console_application() -> FastAPI:
     """Return the console: the page at `/api/ops` and its files below `/api/ops/console`, without secrets."""
     from functions.web.access import install_problems
-    from functions.web.application import bare_application, serve_page
+    from functions.web.application import bare_application, serve_page, static_files
 
     app = bare_application("Console")
     install_problems(app)
-    folder = Path(__file__).parent / "console/static"
-    serve_page(app, "/api/ops", folder, "index.html", below="/api/ops/console")
+    files = static_files(Path(__file__).parent / "console/static")
+    serve_page(app, "/api/ops", files, "index.html", below="/api/ops/console")
     return app
 
 

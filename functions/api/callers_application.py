@@ -74,7 +74,7 @@ def callers_application(
             return error
         return None
 
-    store = Cached(fault, _HEALTH_SECONDS, orders.now)
+    store = Cached(fault, _HEALTH_SECONDS)
 
     @app.get(_HEALTH, tags=["health"], responses=documented_problems(503), openapi_extra={"security": []})
     async def health() -> Health:

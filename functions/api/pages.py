@@ -6,11 +6,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import fastapi_offline
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from functions.web.access import install_problems
-from functions.web.application import bare_application, serve_page
+from functions.web.application import bare_application, serve_page, static_file, static_files
 from functions.web.problems import PROBLEM_TYPE, Problem, problem
 
 _SCHEMAS = "#/components/schemas/"
@@ -47,19 +48,19 @@ def _describe_problems(responses: dict[str, Any]) -> None:
             response["content"] = {PROBLEM_TYPE: {"schema": schema, "example": example}}
 
 
+#: Only the files of Swagger UI are used of that package.
+_SWAGGER_UI = Path(fastapi_offline.__file__).parent / "static"
+_SWAGGER_UI_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
+
+
 def pages_application(document: dict[str, Any]) -> FastAPI:
     """Serve the page, its files below it (ours, and those of Swagger UI), and the OpenAPI document."""
     app = bare_application("API pages")
     install_problems(app)
-    serve_page(
-        app,
-        "/api/docs",
-        Path(__file__).parent / "static",
-        "docs.html",
-        below="/api/docs",
-        packages=[("fastapi_offline", "static")],  # only its files of Swagger UI are used
-        data_images=True,  # the icons in Swagger UI's style sheet
-    )
+    ours = static_files(Path(__file__).parent / "static")
+    files = {**ours, **{name: static_file(_SWAGGER_UI / name) for name in _SWAGGER_UI_FILES}}
+    # Swagger UI's icons are data in its style sheet.
+    serve_page(app, "/api/docs", files, "docs.html", below="/api/docs", data_images=True)
 
     @app.get("/api/openapi.json")
     async def openapi() -> dict[str, Any]:

@@ -180,9 +180,13 @@ class OverviewReader:
         self._storage, self._gates, self._registry = storage, gates, registry
         self._bounds, self._now = bounds, now
         self._heartbeats = SupervisorRows(storage.table, now)
-        self._depths = Cached(depths, _DEPTHS_SECONDS, now)
-        self._hour = Cached(lambda: minutes_since(storage.table, _first_minute(now())), _HOUR_SECONDS, now)
-        self._overview = Cached(self._read, _OVERVIEW_SECONDS, now)
+
+        def time() -> float:
+            return now().timestamp()
+
+        self._depths = Cached(depths, _DEPTHS_SECONDS, time)
+        self._hour = Cached(lambda: minutes_since(storage.table, _first_minute(now())), _HOUR_SECONDS, time)
+        self._overview = Cached(self._read, _OVERVIEW_SECONDS, time)
 
     async def read(self) -> Overview:
         """Return the overview, at most 2 seconds old. Raises `TransientStorageError`."""

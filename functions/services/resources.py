@@ -100,6 +100,9 @@ def add_booking_routes(router: APIRouter, bookings: Resources, service: SampleSe
             raise ProblemError(HTTPStatus.NOT_FOUND, "There is no such resource.")
         return found
 
+    if service.default is not None:
+        return  # such a resource always exists
+
     @router.delete("/{resource_id}", status_code=HTTPStatus.NO_CONTENT)
     async def delete(resource_id: ResourceId) -> None:
         """Undo the booking permanently."""

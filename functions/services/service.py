@@ -25,7 +25,8 @@ _TAKEN = frozenset({"tasks", "rejected", "faults"})
 class SampleService:
     """A service of bookings (`PUT`, `GET`, `DELETE`). Raises `DefinitionError` for a wrong name.
 
-    `confirm` is pure and adds fields by the booking's id. Without a booking, `GET` returns `default`.
+    `confirm` is pure and adds fields by the booking's id. With a `default`, `GET` returns it if there is no
+    booking, and nothing is deleted.
     """
 
     name: str
