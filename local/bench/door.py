@@ -35,7 +35,6 @@ DOOR = Workload(
     "agent_replies",
     {
         "AzureWebJobs_submission_Disabled": "true",
-        "RATE_PER_MINUTE": "1000000000",
         "REQUESTS_IN_FLIGHT": "1000",
     },
 )

@@ -11,8 +11,8 @@ from local.bench.five_steps import workflow as five_steps
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER, Body
 from local.platform import ANY_PORTS, ROOT, PlatformOptions
 
-#: The Supervisor, whose reads are no order's, sleeps until New Year.
-_SETTINGS = {"SUPERVISOR_SCHEDULE": "0 0 4 1 1 *"}
+#: The Supervisor, whose reads are no order's, sleeps until New Year. One caller sends all orders.
+_SETTINGS = {"SUPERVISOR_SCHEDULE": "0 0 4 1 1 *", "RATE_PER_MINUTE": "1000000000"}
 _FIVE_STEPS_APP = Path(five_steps.__file__).with_name("function_app.py")
 _QUEUES = ROOT / "infra" / "queues.json"
 
