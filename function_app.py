@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functions.machine import collect_garbage_rarely
 from functions.settings import load_settings
-from functions.wiring import Wiring, start_telemetry
+from functions.wiring import Wiring, collect_garbage_rarely, start_telemetry
 from functions.workflows.registry import load_registrations
 
 settings = load_settings()

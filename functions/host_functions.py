@@ -1,7 +1,7 @@
-"""The functions as the Functions host knows them: routes, queues, runs and timers. Handlers are arguments.
+"""The functions as the host knows them: routes, queues, runs and timers; and the host's clock and random ids.
 
-Only decorators of azure-functions are used: they find the Durable Functions package that is installed. In
-this version, a decorator of Durable Functions must be the innermost one.
+Handlers are arguments. Only decorators of azure-functions are used: they find the installed Durable Functions
+package. In this version, a decorator of Durable Functions must be the innermost one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,18 +21,29 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.agents.queue_agent import QueueAgent
+from functions.http.blueprint import HttpRoute, http_handler
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, requests_queue
 from functions.messaging.received_messages import NotHandledError, handle
-from functions.messaging.scheduler_messages import RunRequest
+from functions.messaging.task_messages import RunRequest
 from functions.scheduler.run import RUN_AGENTS_ACTIVITY, scheduler
 from functions.submission.event_batches import HubEvent, events_of
-from functions.web.blueprint import HttpRoute, http_handler
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _log = logging.getLogger(__name__)
+
+
+def utc_now() -> datetime:
+    """Return the machine's time in UTC."""
+    return datetime.now(UTC)
+
+
+def new_id() -> str:
+    """Return a random id: 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
 
 _SCHEDULER = "scheduler"
 _BUS_CONNECTION, _HUB_CONNECTION = "ServiceBusConnection", "EventHubConnection"

@@ -42,7 +42,7 @@ class QueueKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class Permissions:
     """Functions (`*` for any name), tables, queues, the Durable client and the event hub of roles."""
 
     functions: frozenset[str]
@@ -66,15 +66,15 @@ _STATE_TABLES = frozenset({"Tasks", "Rejected"})
 #: The tables of the Agents behind queues. With an application for each role, their account is another one.
 AGENT_TABLES = ("AgentRequests",)
 
-REACHES: Mapping[AppRole, Reach] = {
-    AppRole.FRONT: Reach(
+PERMISSIONS: Mapping[AppRole, Permissions] = {
+    AppRole.FRONT: Permissions(
         functions=frozenset({"health", "api", "docs", "openapi", "services"}),
         tables=frozenset({"Tasks"}),
         receives=frozenset(),
         # A cancelled task may end at once, which is announced and counted.
         sends=_EVERY_QUEUE - {QueueKind.AGENT_REQUESTS, QueueKind.AGENT_REPLIES},
     ),
-    AppRole.SCHEDULER: Reach(
+    AppRole.SCHEDULER: Permissions(
         functions=frozenset(
             {"submission", "ingestion", "scheduler", "run_agents", "scheduler_requests", "agent_replies"}
             | {"purge"}
@@ -86,13 +86,13 @@ REACHES: Mapping[AppRole, Reach] = {
         has_durable_client=True,
         reads_hub=True,
     ),
-    AppRole.AGENTS: Reach(
+    AppRole.AGENTS: Permissions(
         functions=frozenset({"agent_*"}),
         tables=frozenset(AGENT_TABLES),
         receives=frozenset({QueueKind.AGENT_REQUESTS}),
         sends=frozenset({QueueKind.AGENT_REPLIES}),
     ),
-    AppRole.SUPERVISOR: Reach(
+    AppRole.SUPERVISOR: Permissions(
         functions=frozenset(
             {"supervisor", "full_sweep", "intake", "queue_ages", "alert_summary", "old_rows"}
             | {"operator_alert", "dead_letter_*", "operations", "console_page", "console_files"}
@@ -106,10 +106,10 @@ REACHES: Mapping[AppRole, Reach] = {
 }
 
 
-def reach_of(roles: Collection[AppRole]) -> Reach:
+def permissions_of(roles: Collection[AppRole]) -> Permissions:
     """Return the union of several roles."""
-    all_of = [REACHES[role] for role in roles]
-    return Reach(
+    all_of = [PERMISSIONS[role] for role in roles]
+    return Permissions(
         functions=frozenset().union(*(each.functions for each in all_of)),
         tables=frozenset().union(*(each.tables for each in all_of)),
         receives=frozenset().union(*(each.receives for each in all_of)),

@@ -17,10 +17,10 @@ from functions.core.plan import check_deployed, output_of
 from functions.core.record import RuleSettings
 from functions.core.step_definition import Retry
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.http.destinations import check_destination
 from functions.messaging.intake_measurement import IntakeBounds
 from functions.roles import AppRole
 from functions.telemetry.export import ApplicationInsights
-from functions.web.destinations import check_destination
 
 #: 80 % of the size of the queue `submissions`, which is 1 GiB.
 _MOST_INTAKE_BYTES = 1024**3 * 8 // 10

@@ -5,7 +5,8 @@ azure-identity is imported only where an identity is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.data.tables import TableServiceClient
 
 from functions.connections import Connection, SettingsError, connection_string_of
-from functions.machine import utc_now
 from functions.service_credentials import BearerToken, ManagedIdentity
 from functions.storage.azure_table import SCOPE, AzureTable, StorageSession
 
@@ -32,13 +32,13 @@ _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20, "retry_t
 
 
 class TableAccount:
-    """The tables of one storage account, by connection string or by identity.
+    """The tables of one storage account, by connection string or by identity. `now` returns the time (UTC).
 
     `Table` is used for tasks and other hot rows, azure-data-tables for rare requests.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, now: Callable[[], datetime]) -> None:
+        self._connection, self._now = connection, now
 
     def service(self) -> TableServiceClient:
         """Return a client that creates tables. Raises `SettingsError`."""
@@ -60,7 +60,7 @@ class TableAccount:
     @cached_property
     def _session(self) -> StorageSession:
         if not self._connection.connection_string:
-            token = BearerToken(SCOPE, ManagedIdentity(self._connection.client_id), utc_now)
+            token = BearerToken(SCOPE, ManagedIdentity(self._connection.client_id), self._now)
             return StorageSession(self._connection.address or "", token)
         with self.service() as service:
             if not isinstance(service.credential, AzureNamedKeyCredential):

@@ -6,6 +6,7 @@ because a start pays for each import.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -23,9 +24,10 @@ from functions.agents.queue_agent import QueueAgent
 from functions.connections import connection_string_of
 from functions.core.record import RuleSettings, queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.machine import new_id, utc_now
+from functions.host_functions import new_id, utc_now
+from functions.http.blueprint import HttpRoute
+from functions.http.destinations import http_session, once_session
 from functions.messaging.announcer import Announcer
-from functions.messaging.bus_clients import connect_bus
 from functions.messaging.intake_measurement import measure_intake, read_intake
 from functions.messaging.queue_depths import PeekedQueues, log_queue_ages
 from functions.messaging.queue_names import (
@@ -39,10 +41,10 @@ from functions.messaging.queue_names import (
 from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
 from functions.messaging.request_ledger import REQUEST_PARTITIONS, RequestLedger
-from functions.messaging.senders import MessageSender
+from functions.messaging.senders import MessageSender, connect_bus
 from functions.operators.alerts import Alerts, Webhook
 from functions.operators.minute_rows import MINUTES_PARTITION, write_minute
-from functions.roles import AGENT_TABLES, REACHES, AppRole, Reach, reach_of
+from functions.roles import AGENT_TABLES, PERMISSIONS, AppRole, Permissions, permissions_of
 from functions.scheduler.queue_handlers import QueueHandlers
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
@@ -64,15 +66,13 @@ from functions.supervisor.task_sweep import TaskSweep, sweep_once
 from functions.table_accounts import TASKS_TABLE, TableAccount, prepare_tables
 from functions.telemetry.export import export_telemetry
 from functions.telemetry.task_counts import TaskCounts
-from functions.web.blueprint import HttpRoute
-from functions.web.destinations import http_session, once_session
 from functions.workflows.registry import Registration, agent_classes, sample_services
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from functions.web.access import Guard
-    from functions.web.identification import Interface
+    from functions.http.access import Guard
+    from functions.http.identification import Interface
 
 #: Every hour; a full sweep without time left continues at its cursors.
 _FULL_SWEEP_SCHEDULE = "0 3 * * * *"
@@ -93,8 +93,8 @@ def start_telemetry(settings: Settings) -> None:
 
 def console_application() -> FastAPI:
     """Return the console: the page at `/api/ops` and its files below `/api/ops/console`, without secrets."""
-    from functions.web.access import install_problems
-    from functions.web.application import bare_application, serve_page, static_files
+    from functions.http.access import install_problems
+    from functions.http.application import bare_application, serve_page, static_files
 
     app = bare_application("Console")
     install_problems(app)
@@ -103,28 +103,34 @@ def console_application() -> FastAPI:
     return app
 
 
+def collect_garbage_rarely() -> None:
+    """Collect garbage less often: it took a seventh of a busy process's time (docs/performance.md)."""
+    gc.freeze()
+    gc.set_threshold(5_000, 3, 1_000)  # new objects, and then younger collections: short pauses
+
+
 class Wiring:
     """The application's parts, joined by its settings and workflows."""
 
     def __init__(self, settings: Settings, registrations: Sequence[Registration]) -> None:
         self._settings, self._roles = settings, settings.roles
-        self._reach = reach_of(settings.roles)
+        self._permissions = permissions_of(settings.roles)
         workflows = [version for each in registrations for version in each.versions]
         self._registry = WorkflowRegistry(
             workflows, step_seconds=settings.step_seconds, run_seconds=settings.run_seconds
         )
         _check_retention(self._registry, settings.retention_days)
-        self._account = TableAccount(settings.state_store_connection)
+        self._account = TableAccount(settings.state_store_connection, utc_now)
         agent_store = settings.agent_store_connection
-        self._agent_account = self._account if agent_store is None else TableAccount(agent_store)
+        self._agent_account = self._account if agent_store is None else TableAccount(agent_store, utc_now)
         self._bus, self._figures = connect_bus(settings.service_bus_connection), Counter(messages=0)
-        self._sender = self._make_sender(self._reach)
+        self._sender = self._make_sender(self._permissions)
         self._agents = self._make_agents(registrations)
         self._services = sample_services(registrations) if settings.sample_services else ()
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
-    def _make_sender(self, reach: Reach) -> MessageSender:
-        return MessageSender(self._bus, may_send=reach.sends_to, now=utc_now, figures=self._figures)
+    def _make_sender(self, permissions: Permissions) -> MessageSender:
+        return MessageSender(self._bus, may_send=permissions.sends_to, now=utc_now, figures=self._figures)
 
     def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Any]:
         classes = agent_classes(registrations)
@@ -163,7 +169,7 @@ class Wiring:
         if own and is_whole:
             with self._agent_account.service() as service:
                 prepare_tables(service, own, setting="AgentStore")
-        if TASKS_TABLE in self._reach.tables:
+        if TASKS_TABLE in self._permissions.tables:
             every = {TASKS_TABLE, REJECTED_TABLE, *AGENT_TABLES, *service_tables(self._services)}
             names = every - {*own} if is_whole else ()
             with self._account.service() as service:
@@ -294,8 +300,11 @@ class Wiring:
             host.add_queue(app, queue.replace("-", "_"), queue, receive, starts_runs=True)
 
     def _add_queue_agents(self, app: func.FunctionApp) -> None:
-        sender, ledger = self._make_sender(REACHES[AppRole.AGENTS]), RequestLedger(self._requests, utc_now)
-        reads_gates = TASKS_TABLE in self._reach.tables
+        sender, ledger = (
+            self._make_sender(PERMISSIONS[AppRole.AGENTS]),
+            RequestLedger(self._requests, utc_now),
+        )
+        reads_gates = TASKS_TABLE in self._permissions.tables
         limits = self._gates if reads_gates else CallLimits(self._calls_at_once, utc_now)
         for name in sorted(self._agents.keys() & self._registry.queue_agents):
             agent = QueueAgent(
@@ -352,7 +361,7 @@ class Wiring:
 
     @cached_property
     def _peeked(self) -> PeekedQueues:
-        return PeekedQueues(self._bus, [queue for queue in QUEUES if self._reach.receives_from(queue)])
+        return PeekedQueues(self._bus, [queue for queue in QUEUES if self._permissions.receives_from(queue)])
 
     def _make_callers(self) -> FastAPI:
         from functions.api.callers_application import IntakeLimit, callers_application
@@ -422,8 +431,8 @@ class Wiring:
         return pages_application(api_document("Scheduler Agent Supervisor", *applications))
 
     def _guard(self, interface: Interface) -> Guard:
-        from functions.web.access import Caps, Guard
-        from functions.web.identification import identify_by
+        from functions.http.access import Caps, Guard
+        from functions.http.identification import identify_by
 
         settings = self._settings
         caps = Caps(settings.rate_per_minute, settings.requests_in_flight)

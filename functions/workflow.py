@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from functions.core.json_values import PLAIN_NUMBER
-from functions.core.step_definition import EventStep, Json, QueueStep, Retry, Step, TimerStep, WorkflowStep
-from functions.core.step_results import Results
+from functions.core.step_definition import (
+    EventStep,
+    Json,
+    QueueStep,
+    Results,
+    Retry,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
 from functions.core.workflow_definition import DefinitionError, Workflow
 
 __all__ = [

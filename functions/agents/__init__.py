@@ -1,1 +1,1 @@
-"""The Agents' side: remote calls, retries, circuit breakers, the REST Agent, Agents behind queues."""
+"""The Agents: remote calls, retries, gates, and Agents behind queues. Start with `agent_call.py`."""

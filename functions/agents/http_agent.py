@@ -29,8 +29,7 @@ from functions.core.record import Direction
 from functions.core.step_definition import Retry
 from functions.messaging.agent_messages import Finding
 from functions.service_credentials import Credential, NoTokenError
-from functions.telemetry.fields import Field
-from functions.telemetry.instruments import RETRIES
+from functions.telemetry.instruments import RETRIES, Field
 from functions.telemetry.spans import call_span, current_traceparent, record_status, trace_headers
 
 _log = logging.getLogger(__name__)

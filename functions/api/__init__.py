@@ -1,1 +1,1 @@
-"""The callers' HTTP interface."""
+"""The callers' API. Start with `orders.py`: a submission; `callers_application.py` joins all routes."""

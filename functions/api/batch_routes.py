@@ -15,12 +15,12 @@ from pydantic.config import JsonDict
 from functions.api.order_routes import EXAMPLE_ID, path_of
 from functions.api.orders import BatchEnvelope, Orders, as_problem, id_conflict, to_send
 from functions.core.workflow_definition import Workflow
+from functions.http.access import Caller, allowance_of, caller_of
+from functions.http.problems import Problem, documented_problems, problem_of
 from functions.messaging.message_format import TASK_ID_PATTERN, Identity, SubmissionMessage
 from functions.messaging.reservations import find_reservation, reserve
 from functions.messaging.senders import SendError
 from functions.storage.task_storage import TaskStorage
-from functions.web.access import Caller, allowance_of, caller_of
-from functions.web.problems import Problem, documented_problems, problem_of
 
 _MOST_ORDERS = 500
 #: Fields of a batch. A list of thousands of unknown fields takes longer than other requests may wait.

@@ -16,14 +16,14 @@ from functions.api.event_routes import EVENT_PATHS, Events, add_event_routes
 from functions.api.order_routes import add_order_routes, path_of
 from functions.api.orders import Orders, as_problem
 from functions.core.workflow_definition import UnfitOrderError, WorkflowRegistry
+from functions.http.access import GUARDED, Access, Gate, Guard, Role
+from functions.http.application import Cached, bare_application
+from functions.http.bodies import MOST_DEPTH, BodyLimit
+from functions.http.problems import ProblemError, documented_problems, handle_errors
 from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement
 from functions.messaging.message_format import MOST_PAYLOAD_BYTES
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError, TransientStorageError
-from functions.web.access import GUARDED, Access, Gate, Guard, Role
-from functions.web.application import Cached, bare_application
-from functions.web.bodies import MOST_DEPTH, BodyLimit
-from functions.web.problems import ProblemError, documented_problems, handle_errors
 
 _HEALTH = "/api/health"
 _MOST_BATCH_BYTES = 1024 * 1024

@@ -23,13 +23,13 @@ from functions.core.record import NAME_PATTERN, NotDeployedError, StepSpec, Step
 from functions.core.step_rules import receive_event
 from functions.core.task_events import EventReceived, Rejection, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.http.access import Caller, caller_of
+from functions.http.problems import ProblemError, documented_problems
+from functions.http.redaction import public_faults
 from functions.messaging.task_messages import caller_reason
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import decision_span
-from functions.web.access import Caller, caller_of
-from functions.web.problems import ProblemError, documented_problems
-from functions.web.redaction import public_faults
 
 #: The paths of events: the step names the necessary role.
 EVENT_PATHS = re.compile(rf"/api/{NAME_PATTERN}/[^/]+/events/[^/]+")

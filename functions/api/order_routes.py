@@ -11,10 +11,10 @@ from pydantic import BaseModel, Field, SkipValidation, create_model
 from functions.api.order_status import Status, status_before, status_of
 from functions.api.orders import Envelope, Orders
 from functions.core.workflow_definition import Workflow
+from functions.http.access import caller_of
+from functions.http.problems import documented_problems
 from functions.messaging.message_format import TaskId
 from functions.messaging.reservations import Reservation
-from functions.web.access import caller_of
-from functions.web.problems import documented_problems
 
 EXAMPLE_ID = "my-id-1"
 

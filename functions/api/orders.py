@@ -17,16 +17,16 @@ from functions.core.json_values import UnfitValueError
 from functions.core.record import CHILD_PREFIX, TaskRecord
 from functions.core.task_events import Cancelled, Canceller
 from functions.core.workflow_definition import UnfitOrderError, Workflow
+from functions.http.access import Caller, Role
+from functions.http.problems import ProblemError, faults_in
+from functions.http.redaction import public_faults
 from functions.messaging.message_format import CorrelationId, SubmissionMessage, TaskId, payload_text
-from functions.messaging.order_search import search_keys
 from functions.messaging.reservations import Reservation, find_reservation, reserve
 from functions.messaging.senders import SendError
+from functions.storage.order_search import search_keys
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import decision_span
-from functions.web.access import Caller, Role
-from functions.web.problems import ProblemError, faults_in
-from functions.web.redaction import public_faults
 
 _log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import fastapi_offline
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from functions.web.access import install_problems
-from functions.web.application import bare_application, serve_page, static_file, static_files
-from functions.web.problems import PROBLEM_TYPE, Problem, problem
+from functions.http.access import install_problems
+from functions.http.application import bare_application, serve_page, static_file, static_files
+from functions.http.problems import PROBLEM_TYPE, Problem, problem
 
 _SCHEMAS = "#/components/schemas/"
 

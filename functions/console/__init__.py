@@ -1,1 +1,1 @@
-"""The operators' console, a static page of the operators' interface. Start with `static/main.js`."""
+"""The operators' console, a static page. Start with `static/main.js`."""

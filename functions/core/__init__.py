@@ -1,1 +1,1 @@
-"""The record of a task and its rules, as pure functions without I/O or clock; open `record.py` first."""
+"""The record of a task and its rules: pure functions, no I/O, no clock. Start with `record.py`."""

@@ -21,7 +21,7 @@ from functions.core.error_texts import error_text
 from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
-from functions.core.step_results import Results
+from functions.core.step_definition import Results
 from functions.core.task_events import Event
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 

@@ -20,8 +20,7 @@ from functions.core.definition_checks import DefinitionError as DefinitionError 
 from functions.core.definition_checks import digest_of, items_of
 from functions.core.json_values import item_digest
 from functions.core.record import FailurePolicy, Order, StepSpec, StepType
-from functions.core.step_definition import Json, StopPolicy
-from functions.core.step_results import BaseStep, Results
+from functions.core.step_definition import BaseStep, Json, Results, StopPolicy
 
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
 SECONDS_BEFORE_CALL = 10

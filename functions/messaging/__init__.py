@@ -1,1 +1,1 @@
-"""Messages on Service Bus and Event Hubs: formats, senders, handling. Start with `message_format.py`."""
+"""Service Bus and Event Hubs: message formats, senders, receivers. Start with `message_format.py`."""

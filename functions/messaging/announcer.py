@@ -15,7 +15,7 @@ from functions.core.derive import derive, needs_run
 from functions.core.error_texts import error_text
 from functions.core.record import NOTICES, Message, MessageKind, TaskRecord
 from functions.messaging.received_messages import within
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.task_inbox import Transition
 from functions.telemetry.task_counts import TaskCounts
 

@@ -33,7 +33,7 @@ from functions.messaging.message_format import (
     each_order,
 )
 from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, dead_letter_queue
-from functions.messaging.repeated_messages import DeliveryCounts, copy_of
+from functions.messaging.received_messages import DeliveryCounts, copy_of
 from functions.storage.index_pages import KEYS, every_page
 from functions.storage.record_rows import decoded, joined, split
 from functions.storage.row_keys import newest_first

@@ -1,10 +1,15 @@
-"""The messages about tasks as JSON: requests to the Scheduler, notices and alerts. Times are UTC."""
+"""The messages about tasks and their JSON: requests to the Scheduler, notices and alerts. Times are UTC.
+
+Messages to and from child tasks are in the outbox of a task (`functions.core.record.Message`). Each message
+may arrive several times, early and late. Duplicate detection compares `id`.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, assert_never
 
@@ -13,7 +18,7 @@ from pydantic_core import from_json
 
 from functions.core.derive import ProcessState
 from functions.core.error_texts import faults_text
-from functions.core.record import NAME_PATTERN, NOTICES, Message, MessageKind
+from functions.core.record import NAME_PATTERN, NOTICES, Message, MessageKind, scheduler_id
 from functions.messaging.message_format import (
     STEP_PATTERN,
     MessageError,
@@ -25,7 +30,58 @@ from functions.messaging.message_format import (
     short_id,
 )
 from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, SCHEDULER_REQUESTS_QUEUE
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Start a run of a task."""
+
+    task: str
+    epoch: int
+    run: int
+
+    @property
+    def id(self) -> str:
+        """Return the id of the message, which is also the id of the run's Durable instance."""
+        return scheduler_id(self.task, self.epoch, self.run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeRequest:
+    """Examine a task because a wait ends at `at`. The message is delivered from `not_before` on.
+
+    `attempt` counts the messages that arrived early.
+    """
+
+    task: str
+    at: datetime
+    not_before: datetime
+    attempt: int = 0
+
+    @property
+    def id(self) -> str:
+        """Return the id of the message."""
+        return f"{self.task}.wake.{self.at:%Y%m%dT%H%M%S.%f}.{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequest:
+    """Release steps that wait behind a gate: link `link` of its release chain, delivered from `at` on.
+
+    A link is sent again for another time if it arrived early or was lost, so its id contains the time.
+    """
+
+    gate: str
+    link: int
+    at: datetime
+
+    @property
+    def id(self) -> str:
+        """Return the id of the message."""
+        return f"{self.gate}.release.{self.link}.{self.at:%Y%m%dT%H%M%S.%f}"
+
+
+type SchedulerMessage = Message | RunRequest | WakeRequest | ReleaseRequest
 
 
 class AnnouncementMessage(MessageModel):

@@ -1,1 +1,1 @@
-"""The operators' API: lists and pages of tasks, and actions. `operator_routes.py` joins all of its routes."""
+"""The operators' API: task lists, task pages, actions. Start with `operator_routes.py`."""

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from functions.core.json_values import bounded
-from functions.web.problems import ProblemError, documented_problems
+from functions.http.problems import ProblemError, documented_problems
 
 #: With any value: a page of another origin can't send it without a CORS preflight, which we never allow.
 OWN_HEADER = "X-Requested-With"

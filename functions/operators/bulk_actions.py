@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.core.derive import ProcessState
 from functions.core.record import TaskRecord
+from functions.http.access import Caller
+from functions.http.problems import problem_of
 from functions.operators.task_actions import Action, TaskActions
 from functions.operators.task_list import (
     MOST_PER_PAGE,
@@ -36,8 +38,6 @@ from functions.storage.index_pages import EntryPage, ListedTask, listed_task, re
 from functions.storage.row_keys import shard_name
 from functions.storage.table_contract import CorruptRowError, RowQuery
 from functions.storage.task_storage import TaskStorage
-from functions.web.access import Caller
-from functions.web.problems import problem_of
 
 #: Requests of one page: shards may be empty, and a filter may reject many entries.
 _MOST_READS = 40

@@ -13,10 +13,10 @@ from functions.agents.gate_releases import ReleasingGates
 from functions.core.gate_rules import Gate, Hold
 from functions.core.record import NAME_PATTERN
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.http.access import caller_of
+from functions.http.problems import ProblemError
 from functions.operators.action_requests import ACTION, Reason
-from functions.telemetry.fields import record_action
-from functions.web.access import caller_of
-from functions.web.problems import ProblemError
+from functions.telemetry.instruments import record_action
 
 #: Calls of one instance that a limit may allow.
 _MOST_CALLS = 1000

@@ -11,6 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.json_values import MOST_TEXT_BYTES
+from functions.http.access import GUARDED, Access, Caller, Guard, Role, caller_of
+from functions.http.application import bare_application
+from functions.http.bodies import BodyLimit, ReadRoute
+from functions.http.problems import FieldFault, ProblemError, documented_problems, handle_errors
 from functions.messaging.message_format import TASK_ID_PATTERN, QueueMessage, UtcTime
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.action_requests import ACTION, NEEDS_OWN_HEADER, Reason, check_origin
@@ -40,10 +44,6 @@ from functions.operators.task_list import (
 )
 from functions.operators.task_page import Contents, StepContents, TaskContents, TaskView, read_epochs
 from functions.storage.table_contract import StorageError
-from functions.web.access import GUARDED, Access, Caller, Guard, Role, caller_of
-from functions.web.application import bare_application
-from functions.web.bodies import BodyLimit, ReadRoute
-from functions.web.problems import FieldFault, ProblemError, documented_problems, handle_errors
 
 TaskIdPath = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The task's id", examples=["order-1"])]
 StepPath = Annotated[str, Path(pattern=STEP_PATTERN, description="The step's name", examples=["payment"])]

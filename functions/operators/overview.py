@@ -19,6 +19,7 @@ from functions.agents.gates import Gates
 from functions.core.derive import derive
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.http.application import Cached
 from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement, read_intake
 from functions.messaging.queue_depths import QueueDepth
 from functions.operators.minute_rows import minutes_since
@@ -30,7 +31,6 @@ from functions.storage.table_contract import CorruptRowError, Row
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
 from functions.telemetry.task_counts import TaskCounter
-from functions.web.application import Cached
 
 #: Overdue tasks that are read. The index rows of further ones count as they are.
 _MOST_READ = 100

@@ -15,6 +15,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.http.access import caller_of
+from functions.http.problems import ProblemError, documented_problems
+from functions.http.redaction import REDACTED, NotShownError, any_secrets, printable_text, redacted
 from functions.messaging.message_format import QueueMessage, SubmissionMessage, UtcTime
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
 from functions.messaging.rejected_messages import (
@@ -28,10 +31,7 @@ from functions.messaging.senders import SendError
 from functions.operators.action_requests import ACTION, Reason
 from functions.storage.table_contract import CorruptRowError
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.fields import record_action
-from functions.web.access import caller_of
-from functions.web.problems import ProblemError, documented_problems
-from functions.web.redaction import REDACTED, NotShownError, any_secrets, redacted, shown_text
+from functions.telemetry.instruments import record_action
 
 #: Messages of a page, those that one request discards, and those that are discarded side by side.
 _PAGE, _MOST_DISCARDED, _DISCARDED_AT_ONCE = 50, 100, 10
@@ -111,7 +111,7 @@ def add_rejected_routes(
             text = await bodies.text_of(facts, body)
         except NotShownError as error:
             return RejectedDetails(**asdict(facts), body=None, more=False, why=f"Not shown: {error}.")
-        shown, more = shown_text(text)
+        shown, more = printable_text(text)
         return RejectedDetails(**asdict(facts), body=shown, more=more or not facts.whole, why=None)
 
     @router.post("/rejected/discard", **ACTION)

@@ -38,12 +38,12 @@ from functions.core.rules import apply
 from functions.core.step_definition import Json
 from functions.core.task_events import Event, Rejection, Verdict
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.http.access import Caller
+from functions.http.problems import ProblemError
 from functions.operators.task_list import wrong_field
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.fields import record_action
+from functions.telemetry.instruments import record_action
 from functions.telemetry.spans import decision_span
-from functions.web.access import Caller
-from functions.web.problems import ProblemError
 
 
 class ActionName(StrEnum):

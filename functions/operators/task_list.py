@@ -22,9 +22,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.json_values import PLAIN_NUMBER
 from functions.core.record import NAME_PATTERN, Direction, OperationState, Order, TaskRecord
+from functions.http.problems import FieldFault, ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN, UtcTime
-from functions.messaging.order_search import MOST_SEARCH_CHARACTERS, search_key
 from functions.storage.index_pages import EntryPage, ListedTask, listed_task, orders_query, read_entries
+from functions.storage.order_search import MOST_SEARCH_CHARACTERS, search_key
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import (
     CorruptRowError,
@@ -35,7 +36,6 @@ from functions.storage.table_contract import (
 )
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.error_causes import MOST_CLASS_BYTES, error_class, failed_step
-from functions.web.problems import FieldFault, ProblemError
 
 #: The name of a step, or of an item of a for-each step.
 STEP_PATTERN = rf"^{NAME_PATTERN}(\.\d{{1,2}})?$"

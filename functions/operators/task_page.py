@@ -27,6 +27,7 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.http.redaction import NotShownError, any_secrets, printable_text, redacted
 from functions.messaging.rejected_messages import RejectedMessage
 from functions.operators.task_actions import ActionPreview, open_question, pending_until
 from functions.operators.task_list import CorruptRow, TaskLine
@@ -34,7 +35,6 @@ from functions.storage.index_pages import EntryPage, read_entries
 from functions.storage.record_rows import closed_epoch
 from functions.storage.row_keys import epochs_of, shard_of
 from functions.storage.task_storage import TaskStorage
-from functions.web.redaction import NotShownError, any_secrets, redacted, shown_text
 
 
 class OrderView(BaseModel):
@@ -294,7 +294,7 @@ def _content_text(value_of: Callable[[str], Any], text: str | None) -> ContentTe
     if text is None:
         return None
     try:
-        shown, more = shown_text(json.dumps(value_of(text), ensure_ascii=False, indent=2))
+        shown, more = printable_text(json.dumps(value_of(text), ensure_ascii=False, indent=2))
     except NotShownError as error:
         return ContentText(text=None, why=f"{error}.")
     return ContentText(text=shown, more=more)

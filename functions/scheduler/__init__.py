@@ -1,1 +1,1 @@
-"""The Scheduler: a Durable orchestrator that repeats one activity, which runs a task's steps."""
+"""The Scheduler: one activity runs a task's steps. Start with `run.py`; `receivers.py` records replies."""

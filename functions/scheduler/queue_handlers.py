@@ -16,8 +16,7 @@ from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.task_messages import read_scheduler_message
 from functions.scheduler.receivers import Receivers
 from functions.storage.table_contract import NoSuchTaskError
-from functions.telemetry.fields import Field
-from functions.telemetry.instruments import FORGED_REPLIES
+from functions.telemetry.instruments import FORGED_REPLIES, Field
 
 _log = logging.getLogger(__name__)
 

@@ -34,9 +34,9 @@ from functions.core.rules import Applied, admit
 from functions.core.workflow_definition import UnfitOrderError, WorkflowRegistry
 from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
-from functions.messaging.order_search import search_keys
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.run import record_outcome, with_valid_result
+from functions.storage.order_search import search_keys
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 

@@ -28,7 +28,7 @@ from functions.core.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegi
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.fields import Field
+from functions.telemetry.instruments import Field
 from functions.telemetry.spans import run_span, step_span
 
 _log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""The sample services of the workflows. They are not for production."""
+"""The sample services of the workflows, not for production. Start with `service.py`."""

@@ -13,14 +13,14 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.core.json_values import MOST_TEXT_BYTES
+from functions.http.access import install_problems
+from functions.http.application import bare_application
+from functions.http.bodies import BodyLimit, ReadRoute
+from functions.http.problems import ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
 from functions.services.resources import Resources, add_booking_routes
 from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
-from functions.web.access import install_problems
-from functions.web.application import bare_application
-from functions.web.bodies import BodyLimit, ReadRoute
-from functions.web.problems import ProblemError
 
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 

@@ -16,9 +16,9 @@ from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, Body, Path, Response
 
 from functions.core.step_definition import Json
+from functions.http.problems import ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.service import SampleService
-from functions.web.problems import ProblemError
 
 #: The pattern of the id of a resource: a task's id and its run id, or another id.
 RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"

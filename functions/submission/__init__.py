@@ -1,1 +1,1 @@
-"""Submission: a message of the queue becomes a task, in one transaction."""
+"""Submission: a message of the queue or an event becomes a task. Start with `admission.py`."""

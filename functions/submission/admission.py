@@ -29,12 +29,11 @@ from functions.messaging.message_format import (
     payload_text,
     read_message,
 )
-from functions.messaging.order_search import search_keys
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE
-from functions.messaging.received_messages import Put
+from functions.messaging.received_messages import DeliveryCounts, Put, copy_of
 from functions.messaging.rejected_messages import RejectedMessages, named_task
-from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.messaging.reservations import find_reservation, reject_reservation
+from functions.storage.order_search import search_keys
 from functions.storage.table_contract import ReservedError, TransientStorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import current_traceparent

@@ -22,7 +22,7 @@ from functions.messaging.received_messages import TRANSIENT_ERRORS, Lose, as_err
 from functions.storage.table_contract import CorruptRowError
 from functions.submission.admission import Admission, Admitted
 from functions.telemetry import instruments
-from functions.telemetry.fields import Field
+from functions.telemetry.instruments import Field
 from functions.telemetry.spans import TRACEPARENT
 
 _log = logging.getLogger(__name__)

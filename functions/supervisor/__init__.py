@@ -1,1 +1,1 @@
-"""The Supervisor: finds tasks whose complete-by time has passed and requests their recovery."""
+"""The Supervisor: requests the recovery of overdue tasks. Start with `task_sweep.py`."""

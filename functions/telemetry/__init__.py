@@ -1,1 +1,1 @@
-"""Telemetry: spans, metrics and log fields; exported where the settings say so, and else next to free."""
+"""Spans, metrics and log fields. Start with `instruments.py`; without an exporter they cost little."""

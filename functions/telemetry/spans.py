@@ -28,7 +28,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from functions.core.record import TaskRecord
-from functions.telemetry.fields import Facts, Field, attributes
+from functions.telemetry.instruments import Facts, Field, attributes
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope, Send

@@ -25,7 +25,7 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.telemetry import instruments
-from functions.telemetry.fields import Facts, Field, attributes
+from functions.telemetry.instruments import Facts, Field, attributes
 
 _log = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""The workflows: a folder each, and the registry that names them."""
+"""The workflows, a folder each. Start with `registry.py`."""

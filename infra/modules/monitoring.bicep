@@ -44,7 +44,7 @@ resource workspace 'Microsoft.OperationalInsights/workspaces@2026-03-01' = {
   }
 }
 
-// Nothing but the application's record of operators' actions (functions/telemetry/fields.py) goes into this table,
+// Nothing but the application's record of operators' actions (functions/telemetry/instruments.py) goes into this table,
 // to which lines are only added.
 resource operatorActions 'Microsoft.OperationalInsights/workspaces/tables@2026-03-01' = {
   parent: workspace

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 
-from functions.web.access import Caller, Caps, Guard, Identify, Role, identify_as
-from functions.web.identification import PRINCIPAL_HEADER, signed_in
+from functions.http.access import Caller, Caps, Guard, Identify, Role, identify_as
+from functions.http.identification import PRINCIPAL_HEADER, signed_in
 
 #: Limits that no test reaches accidentally.
 WIDE = Caps(per_minute=1_000_000, in_flight=1_000)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from functions.http.destinations import http_session, once_session
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, handling_seconds
 from functions.settings import Settings
-from functions.web.destinations import http_session, once_session
 from local import settings_page
 from local.cost import tables
 from local.cost.tables import ACTIONS, EXECUTIONS, HUB_REQUESTS, METERS, CountedOrder, of_ours, of_plain

@@ -24,7 +24,7 @@ from functions.messaging.queue_names import (
     requests_queue,
 )
 from functions.messaging.rejected_messages import REJECTED_TABLE
-from functions.roles import AGENT_TABLES, AppRole, reach_of
+from functions.roles import AGENT_TABLES, AppRole, permissions_of
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings, load_settings
 from functions.table_accounts import TASKS_TABLE
@@ -157,7 +157,7 @@ def connections(*, with_hub: bool, roles: frozenset[AppRole]) -> set[str]:
     A front has no trigger of Service Bus, and sends to its queues.
     """
     bound = bindings(with_hub=with_hub, roles=roles)
-    tables, has_own_account = reach_of(roles).tables, roles != frozenset(AppRole)
+    tables, has_own_account = permissions_of(roles).tables, roles != frozenset(AppRole)
     return {
         *(str(each["connection"]) for each in bound if "connection" in each),
         *("AzureWebJobsStorage", "ServiceBusConnection"),

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from functions.roles import AppRole, Reach, reach_of
+from functions.roles import AppRole, Permissions, permissions_of
 from functions.services.service import FAULTS_TABLE
 from tests.infra import application
 from tests.infra.application import SampledAgent
@@ -107,9 +107,9 @@ class Environment:
         return frozenset(map(AppRole, self.app["roles"]))
 
     @property
-    def permissions(self) -> Reach:
+    def permissions(self) -> Permissions:
         """Return the tables, queues and hubs that the app's roles use."""
-        return reach_of(self.roles)
+        return permissions_of(self.roles)
 
     @property
     def is_only_app(self) -> bool:

@@ -11,9 +11,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from functions.agents.agent_catalog import setting_of
+from functions.http.access import Role
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings
-from functions.web.access import Role
 from functions.workflows.registry import sample_services
 from tests.infra.application import REGISTRATIONS
 from tests.infra.azure import policies as azure

@@ -16,9 +16,9 @@ from time import process_time
 from rich.console import Console
 from rich.table import Table
 
-from functions.machine import collect_garbage_rarely
-from functions.web.bodies import MOST_VALUES, parse_body
-from functions.web.problems import ProblemError
+from functions.http.bodies import MOST_VALUES, parse_body
+from functions.http.problems import ProblemError
+from functions.wiring import collect_garbage_rarely
 from tests.unit.api.scene import Api
 
 _BEGIN, _END = b'{"orders":[', b"]}"

@@ -12,8 +12,8 @@ import azure.functions as func
 import pytest
 
 from functions.core.definition_checks import RESERVED_RESOURCES
-from functions.web.access import Guard
-from functions.web.identification import PRINCIPAL_HEADER, Interface, identify_by
+from functions.http.access import Guard
+from functions.http.identification import PRINCIPAL_HEADER, Interface, identify_by
 from functions.workflows.registry import load_registrations
 from tests.fakes.application import wired
 from tests.fakes.asgi import AsgiClient, HttpAnswer

@@ -8,8 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
-from functions.core.step_results import BaseStep
+from functions.core.step_definition import BaseStep, EventStep, QueueStep, Step, TimerStep, WorkflowStep
 from functions.core.workflow_definition import Workflow
 from tests.simulation import course
 from tests.simulation.drawn import STEADY, DrawnPayload, DrawnResult, DrawnTask

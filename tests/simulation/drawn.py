@@ -11,8 +11,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.core.record import StepType
-from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
-from functions.core.step_results import BaseStep, Results
+from functions.core.step_definition import (
+    BaseStep,
+    EventStep,
+    QueueStep,
+    Results,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
 from functions.core.workflow_definition import Workflow
 
 #: Agents whose name begins with q are behind queues; those of `FENCING` belong to services that fence starts.

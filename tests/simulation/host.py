@@ -21,11 +21,12 @@ from functions.core.record import RuleSettings, StepType
 from functions.core.rules import Applied
 from functions.core.task_events import Event
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.http.access import Caller, Role
 from functions.messaging.agent_messages import AgentRequest
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import Identity, QueueMessage, SubmissionMessage
 from functions.messaging.rejected_messages import RejectedMessages
-from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
+from functions.messaging.task_messages import RunRequest, SchedulerMessage
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
 from functions.storage.table_contract import (
@@ -39,7 +40,6 @@ from functions.storage.table_contract import (
 from functions.submission.admission import Admission, Admitted
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
-from functions.web.access import Caller, Role
 from tests.fakes.storage_process import no_client
 from tests.simulation.drawn import FENCING, SLOW, DrawnTask
 from tests.simulation.intake import RESERVED_FOR

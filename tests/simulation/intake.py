@@ -7,6 +7,7 @@ from collections import defaultdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from functions.http.problems import ProblemError
 from functions.messaging.intake_measurement import record_intake
 from functions.messaging.message_format import (
     Identity,
@@ -18,7 +19,6 @@ from functions.messaging.message_format import (
 from functions.messaging.queue_depths import Backlog
 from functions.messaging.reservations import reserve as reserve_id
 from functions.submission.admission import Admitted
-from functions.web.problems import ProblemError
 from tests.simulation.drawn import DrawnTask
 
 if TYPE_CHECKING:

@@ -290,7 +290,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("agents.gate_releases", "is_lost and gate.hold is None", "is_lost and gate.next_at is None"),
     ),
     "release_message_is_dropped_as_a_duplicate": (
-        Edit("messaging.scheduler_messages", ".{self.link}.{self.at:%Y%m%dT%H%M%S.%f}", ".{self.link}"),
+        Edit("messaging.task_messages", ".{self.link}.{self.at:%Y%m%dT%H%M%S.%f}", ".{self.link}"),
     ),
     "sweep_without_a_cursor": (
         Edit(

@@ -31,7 +31,7 @@ from functions.core.record import (
 )
 from functions.core.task_events import Event
 from functions.messaging.agent_messages import AgentReply, AgentRequest, RequestKind
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.run import scheduler
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, StorageError
 from tests.fakes.simulated_table import SimulatedTable

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 import functions.workflows
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.web.redaction import REDACTED, redacted
+from functions.http.redaction import REDACTED, redacted
 from functions.workflows.registry import FOLDERS, agent_classes, load_registration
 from tests.house.documents import ROOT, CodeBlock, code_blocks
 from tests.infra.azure.published import FOLDER as AZURE_TYPES

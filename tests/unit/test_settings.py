@@ -11,6 +11,7 @@ from azure.core.credentials import AzureNamedKeyCredential
 
 from functions.connections import Connection, Connections, SettingsError
 from functions.core.workflow_definition import WorkflowRegistry
+from functions.host_functions import utc_now
 from functions.settings import Settings, load_settings
 from functions.table_accounts import TableAccount
 from functions.workflow import Retry
@@ -192,7 +193,7 @@ def test_application_has_at_most_forty_settings_of_its_own() -> None:
 @pytest.mark.parametrize("text", ["rubbish", "Endpoint=;AccountName=;"])
 def test_connection_string_that_cannot_work_is_named(text: str) -> None:
     """The start stops with one line that names the setting; the string, a secret, is not shown."""
-    account = TableAccount(Connection(text, None, None))
+    account = TableAccount(Connection(text, None, None), utc_now)
     for connect in (account.service, lambda: account.table("Tasks"), lambda: account.client("Tasks")):
         with pytest.raises(SettingsError, match=r"^setting StateStore is wrong \(.*set it to") as refusal:
             connect()
@@ -203,13 +204,13 @@ def test_connection_string_without_the_key_is_named() -> None:
     """A shared access signature cannot sign every request."""
     text = "TableEndpoint=https://a.table.core.windows.net;SharedAccessSignature=sv=2019&sig=abc"
     with pytest.raises(SettingsError, match=r"^setting StateStore is wrong \(it has no AccountKey\)"):
-        TableAccount(Connection(text, None, None)).table("Tasks")
+        TableAccount(Connection(text, None, None), utc_now).table("Tasks")
 
 
 async def test_tables_are_reached_by_identity() -> None:
     """Without a connection string, the address and the identity are used."""
     address = "https://account.table.core.windows.net"
-    account = TableAccount(Connection(None, address, "client"))
+    account = TableAccount(Connection(None, address, "client"), utc_now)
     assert account.table("Tasks").session.address == address
     with account.service() as service:
         assert service.url == address

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functions.machine import collect_garbage_rarely
 from functions.settings import load_settings
-from functions.wiring import Wiring
+from functions.wiring import Wiring, collect_garbage_rarely
 from local.bench.five_steps.workflow import REGISTRATION
 
 wiring = Wiring(load_settings(), (REGISTRATION,))

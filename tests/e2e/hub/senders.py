@@ -14,10 +14,9 @@ from azure.eventhub.aio import EventHubProducerClient
 from azure.eventhub.exceptions import EventHubError
 
 from functions.connections import Connection
-from functions.machine import utc_now
-from functions.messaging.bus_clients import connect_bus
+from functions.host_functions import utc_now
 from functions.messaging.message_format import SubmissionMessage
-from functions.messaging.senders import MessageSender
+from functions.messaging.senders import MessageSender, connect_bus
 
 HUB = "order-events"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from functions.operators.action_requests import OWN_HEADER
 from functions.settings import Settings
-from functions.telemetry.fields import Field
+from functions.telemetry.instruments import Field
 from tests.infra.bicep.deployment import Deployment
 from tests.infra.bicep.values import Unresolved, properties_of, type_of
 from tests.infra.infrastructure import REPOSITORY, Infrastructure

@@ -19,7 +19,7 @@ from functions.agents.agent_catalog import (
 )
 from functions.agents.http_agent import Call, HttpAgent, RestAgent
 from functions.connections import SettingsError
-from functions.core.step_results import BaseStep
+from functions.core.step_definition import BaseStep
 from functions.core.workflow_definition import DefinitionError, WorkflowRegistry
 from functions.messaging.queue_names import QUEUES, QueueTimes
 from functions.service_credentials import BearerToken, HeaderKey

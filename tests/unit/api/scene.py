@@ -15,14 +15,13 @@ from functions.api.event_routes import Events
 from functions.api.orders import Orders
 from functions.core.record import RuleSettings, TaskRecord
 from functions.core.rules import admit
-from functions.core.step_definition import EventStep, QueueStep, Step
-from functions.core.step_results import BaseStep
+from functions.core.step_definition import BaseStep, EventStep, QueueStep, Step
 from functions.core.task_events import Cancelled, Canceller, Event, OutcomeKind, StepStarted
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.http.access import Gate, Guard
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import SubmissionMessage, payload_text
 from functions.storage.task_storage import TaskStorage
-from functions.web.access import Gate, Guard
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import KEYS

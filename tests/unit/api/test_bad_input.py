@@ -10,8 +10,8 @@ from pydantic import BaseModel, Json
 
 from functions.api import batch_routes
 from functions.api.batch_routes import take_batch
+from functions.http.access import Caller, Role
 from functions.messaging.senders import SendError
-from functions.web.access import Caller, Role
 from tests.fakes.simulated_table import TableFault
 from tests.unit.api.scene import INSIDE, ITEM, ORDER, ORDERS, Api, parcels, problem, wrong_fields
 

@@ -15,11 +15,11 @@ from azure.servicebus.exceptions import ServiceBusConnectionError
 
 from functions.api import callers_application
 from functions.api.callers_application import IntakeLimit
+from functions.http.application import Cached
 from functions.messaging import queue_depths
 from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement
 from functions.messaging.queue_depths import Backlog, Depth, PeekedQueues, QueueDepth
 from functions.storage.table_contract import CorruptRowError, StorageError, TransientStorageError
-from functions.web.application import Cached
 from tests.fakes.clock import START, FakeClock
 from tests.unit.api.scene import ORDER, Api, problem
 from tests.unit.storage.virtual import virtual

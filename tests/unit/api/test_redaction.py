@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, core_schema
 
-from functions.web.redaction import REDACTED, NotShownError, has_secrets, public_faults, redacted
+from functions.http.redaction import REDACTED, NotShownError, has_secrets, public_faults, redacted
 from tests.unit.api.scene import WithoutSchema
 
 CANARY = "c4n4ry"

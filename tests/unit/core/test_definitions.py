@@ -13,8 +13,17 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
 
 from functions.core import definition_checks
 from functions.core.record import FailurePolicy, StepSpec, StepType
-from functions.core.step_definition import EventStep, Json, QueueStep, Retry, Step, TimerStep, WorkflowStep
-from functions.core.step_results import BaseStep, Results
+from functions.core.step_definition import (
+    BaseStep,
+    EventStep,
+    Json,
+    QueueStep,
+    Results,
+    Retry,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
 from functions.core.workflow_definition import (
     DefinitionError,
     UnfitOrderError,

@@ -23,8 +23,15 @@ from functions.core.plan import (
 )
 from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
 from functions.core.rules import admit, fold
-from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
-from functions.core.step_results import BaseStep, Results
+from functions.core.step_definition import (
+    BaseStep,
+    EventStep,
+    QueueStep,
+    Results,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
 from functions.core.task_events import (
     Event,
     EventReceived,

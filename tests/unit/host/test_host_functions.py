@@ -15,7 +15,7 @@ import pytest
 from functions import host_functions as host
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import NotHandledError
-from functions.messaging.scheduler_messages import RunRequest
+from functions.messaging.task_messages import RunRequest
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 RUN = RunRequest(task="t1", epoch=1, run=2)

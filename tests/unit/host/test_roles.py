@@ -14,7 +14,7 @@ import pytest
 from functions.core.workflow_definition import DefinitionError
 from functions.messaging.queue_names import QUEUES, dead_letter_queue, live_queue
 from functions.messaging.senders import ForbiddenQueueError
-from functions.roles import REACHES, AppRole, kind_of
+from functions.roles import PERMISSIONS, AppRole, kind_of
 from functions.storage.azure_table import AzureTable
 from functions.table_accounts import TableAccount
 from functions.wiring import Wiring
@@ -47,10 +47,10 @@ def bindings_of(functions: Iterable[Any]) -> list[Any]:
 
 def is_of(role: AppRole, function: str) -> bool:
     """Return whether a function belongs to a role. A name counts before a pattern."""
-    named = {other for other, reach in REACHES.items() if function in reach.functions}
+    named = {other for other, reach in PERMISSIONS.items() if function in reach.functions}
     if named:
         return role in named
-    return any(fnmatchcase(function, pattern) for pattern in REACHES[role].functions)
+    return any(fnmatchcase(function, pattern) for pattern in PERMISSIONS[role].functions)
 
 
 @pytest.mark.parametrize("role", AppRole)
@@ -58,7 +58,7 @@ def test_role_has_exactly_its_functions(role: AppRole) -> None:
     """The whole application has the functions of all roles."""
     served, whole = set(functions_of(role)), set(functions_of())
     assert served == {name for name in whole if is_of(role, name)}
-    assert {name for name in REACHES[role].functions if "*" not in name} <= served
+    assert {name for name in PERMISSIONS[role].functions if "*" not in name} <= served
 
 
 @pytest.mark.parametrize("role", AppRole)
@@ -68,9 +68,9 @@ def test_role_has_its_triggers(role: AppRole) -> None:
     durable = {binding.type for binding in bindings} & {
         *("durableClient", "orchestrationTrigger", "activityTrigger")
     }
-    assert bool(durable) is REACHES[role].has_durable_client
+    assert bool(durable) is PERMISSIONS[role].has_durable_client
     queues = {live_queue(each.queue_name) for each in bindings if each.type == "serviceBusTrigger"}
-    assert {kind_of(queue) for queue in queues} == REACHES[role].receives
+    assert {kind_of(queue) for queue in queues} == PERMISSIONS[role].receives
 
 
 @pytest.mark.parametrize("role", AppRole)
@@ -84,7 +84,7 @@ def test_role_reaches_its_tables_only(role: AppRole, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(TableAccount, "table", opened)
     assert functions_of(role)
-    assert reached == REACHES[role].tables
+    assert reached == PERMISSIONS[role].tables
 
 
 def test_each_dead_letter_queue_has_one_reader() -> None:
@@ -100,7 +100,7 @@ async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
     wiring = wired_for(role)
     for queue in QUEUES:
         sender: Any = wiring._sender
-        if kind_of(queue) in REACHES[role].sends:
+        if kind_of(queue) in PERMISSIONS[role].sends:
             assert sender._may_send(queue)
         else:
             with pytest.raises(ForbiddenQueueError):
@@ -109,7 +109,7 @@ async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
 
 def test_agents_of_the_whole_application_send_replies_only() -> None:
     """An Agent that works there works in an application of its own."""
-    sender: Any = wired_for()._make_sender(REACHES[AppRole.AGENTS])
+    sender: Any = wired_for()._make_sender(PERMISSIONS[AppRole.AGENTS])
     assert {queue for queue in QUEUES if sender._may_send(queue)} == {"agent-replies"}
 
 

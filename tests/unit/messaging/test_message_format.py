@@ -29,12 +29,15 @@ from functions.messaging.message_format import (
     read_message,
 )
 from functions.messaging.queue_names import QUEUES, dead_letter_queue, handling_seconds
+from functions.messaging.received_messages import DeliveryCounts, copy_of
 from functions.messaging.rejected_messages import named_task
-from functions.messaging.repeated_messages import DeliveryCounts, copy_of
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.messaging.task_messages import (
     WITHHELD,
     AnnouncementMessage,
+    ReleaseRequest,
+    RunRequest,
+    SchedulerMessage,
+    WakeRequest,
     addressed,
     caller_reason,
     read_scheduler_message,

@@ -13,9 +13,14 @@ import pytest
 
 from functions.core.record import NotDeployedError
 from functions.messaging.message_format import QueueMessage, order_messages
-from functions.messaging.received_messages import NotHandledError, QueueBatches, handle
+from functions.messaging.received_messages import (
+    DeliveryCounts,
+    NotHandledError,
+    QueueBatches,
+    copy_of,
+    handle,
+)
 from functions.messaging.rejected_messages import LostMessage, LostMessages, RejectedMessages
-from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from tests.fakes.simulated_table import SimulatedTable, TableFault

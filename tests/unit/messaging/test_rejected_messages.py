@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from functions.messaging.message_format import QueueMessage
+from functions.messaging.received_messages import DeliveryCounts, copy_of
 from functions.messaging.rejected_messages import ConcurrentActionError, RejectedMessage, RejectedMessages
-from functions.messaging.repeated_messages import DeliveryCounts, copy_of
 from functions.storage.table_contract import RowChange, StorageError, TransientStorageError
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import START

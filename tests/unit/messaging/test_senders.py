@@ -21,10 +21,9 @@ from azure.servicebus.exceptions import (
 from functions.connections import Connection
 from functions.core.record import Direction, Message, MessageKind
 from functions.messaging.agent_messages import AgentRequest, ReplyOutcome, reply_to
-from functions.messaging.bus_clients import connect_bus
 from functions.messaging.message_format import QueueMessage, each_order
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, WakeRequest
-from functions.messaging.senders import MessageSender, SendError
+from functions.messaging.senders import MessageSender, SendError, connect_bus
+from functions.messaging.task_messages import ReleaseRequest, RunRequest, WakeRequest
 from functions.telemetry.spans import span
 from tests.fakes.storage_process import START
 from tests.unit.messaging.test_message_format import TRACE, about, submission

@@ -14,13 +14,12 @@ from functions.agents.gate_releases import ReleasingGates
 from functions.core.plan import Runner, output_of, plan
 from functions.core.record import ClosedEpoch, RuleSettings, TaskRecord
 from functions.core.rules import Plan, admit
-from functions.core.step_definition import EventStep, Step
-from functions.core.step_results import Results
+from functions.core.step_definition import EventStep, Results, Step
 from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepDeferred
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.http.access import Caller, Guard, Role, identify_as
 from functions.messaging.intake_measurement import IntakeBounds
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.order_search import search_key
 from functions.messaging.queue_depths import Depth, QueueDepth
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.senders import SendError
@@ -28,7 +27,7 @@ from functions.operators.operator_routes import operators_application
 from functions.operators.overview import OverviewReader
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_page import read_epochs
-from functions.web.access import Caller, Guard, Role, identify_as
+from functions.storage.order_search import search_key
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from functions.http.redaction import REDACTED
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import ConcurrentActionError
-from functions.web.redaction import REDACTED
 from tests.fakes.asgi import HttpAnswer
 from tests.security.purchases import CANARY, PAYLOAD, PURCHASES
 from tests.unit.operators.conftest import LINE, TASK, Desk

@@ -11,11 +11,10 @@ import pytest
 
 from functions.core.derive import ProcessState, derive
 from functions.core.record import EpochEnd, OperationState, StepRecord
-from functions.core.step_definition import EventStep, Step
-from functions.core.step_results import Results
+from functions.core.step_definition import EventStep, Results, Step
 from functions.core.task_events import OutcomeKind
 from functions.core.workflow_definition import Workflow
-from functions.web.access import Caller, Guard, Role, identify_as
+from functions.http.access import Caller, Guard, Role, identify_as
 from tests.fakes.guards import WIDE
 from tests.unit.api.scene import problem, wrong_fields
 from tests.unit.operators.conftest import (
@@ -67,7 +66,7 @@ async def test_action_is_on_record(desk: Desk, action: str, end: EpochEnd) -> No
 
 async def test_action_is_logged(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     """A rejected action is not, and the reason is in no log."""
-    caplog.set_level(logging.INFO, "functions.telemetry.fields")
+    caplog.set_level(logging.INFO, "functions.telemetry.instruments")
     await desk.in_error()
     await desk.act("steps/send/rebuild")
     assert (await desk.act("resubmit")).status == 409

@@ -9,8 +9,7 @@ from typing import Any
 
 from functions.agents.agent_call import AgentCall
 from functions.core.record import RuleSettings
-from functions.core.step_definition import Step
-from functions.core.step_results import BaseStep
+from functions.core.step_definition import BaseStep, Step
 from tests.unit.scheduler.world import Receipt, World, request
 
 #: With the time in which a run must start what is ready.

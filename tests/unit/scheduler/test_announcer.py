@@ -11,7 +11,7 @@ import pytest
 from functions.core.record import Message, TaskRecord
 from functions.core.task_events import Due
 from functions.messaging.announcer import Announcer
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.task_inbox import Transition
 from tests.fakes.storage_process import no_client, virtual_now
 from tests.unit.core.builders import RESUME, SETTINGS, SUSPEND, after, end, new, queue, spec, start

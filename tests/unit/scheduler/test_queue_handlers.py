@@ -14,8 +14,7 @@ from functions.core.rules import Applied
 from functions.core.task_events import OutcomeKind, Rejection
 from functions.messaging.agent_messages import AgentReply
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
-from functions.messaging.task_messages import addressed
+from functions.messaging.task_messages import RunRequest, SchedulerMessage, addressed
 from functions.scheduler.queue_handlers import QueueHandlers
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.supervisor.old_rows import delete_old_rows

@@ -15,7 +15,7 @@ from functions.core.record import OperationState
 from functions.core.step_definition import EventStep, QueueStep, Step
 from functions.core.task_events import EventReceived, Rejection
 from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind
-from functions.messaging.scheduler_messages import RunRequest
+from functions.messaging.task_messages import RunRequest
 from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, once, raising, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow

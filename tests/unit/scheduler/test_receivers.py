@@ -20,12 +20,19 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.rules import admit
-from functions.core.step_definition import EventStep, QueueStep, Step, TimerStep, WorkflowStep
-from functions.core.step_results import BaseStep, Results
+from functions.core.step_definition import (
+    BaseStep,
+    EventStep,
+    QueueStep,
+    Results,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
 from functions.core.task_events import Cancelled, Canceller, EventReceived, Rejection, Resubmitted
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.messaging.order_search import search_key
-from functions.messaging.scheduler_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.storage.order_search import search_key
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, TransientStorageError
 from functions.storage.table_maintenance import delete_finished
 from functions.workflow import days

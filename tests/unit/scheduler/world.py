@@ -26,13 +26,13 @@ from functions.core.gate_rules import Gate
 from functions.core.plan import check_deployed, output_of
 from functions.core.record import NOTICES, Message, MessageKind, RuleSettings, StepType, TaskRecord
 from functions.core.rules import Applied, admit
-from functions.core.step_results import BaseStep, Results
+from functions.core.step_definition import BaseStep, Results
 from functions.core.task_events import Due, Event, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.agent_messages import AgentReply, AgentRequest, Finding
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import read_message
-from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs, scheduler
 from functions.storage.table_contract import CorruptRowError

@@ -11,13 +11,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from functions.core.record import RuleSettings, TaskRecord
-from functions.core.step_definition import Step
-from functions.core.step_results import Results
+from functions.core.step_definition import Results, Step
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import RejectedMessage, RejectedMessages
-from functions.messaging.scheduler_messages import RunRequest, SchedulerMessage
+from functions.messaging.task_messages import RunRequest, SchedulerMessage
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission, Admitted
 from tests.fakes.simulated_table import SimulatedTable

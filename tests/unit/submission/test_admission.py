@@ -13,8 +13,8 @@ from functions.core.derive import ProcessState, derive
 from functions.core.task_events import Cancelled, Canceller, Resumed, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.order_search import search_key
-from functions.messaging.repeated_messages import DeliveryCounts, copy_of
+from functions.messaging.received_messages import DeliveryCounts, copy_of
+from functions.storage.order_search import search_key
 from functions.storage.table_contract import TransientStorageError
 from functions.submission.admission import Admitted
 from tests.fakes.simulated_table import TableFault

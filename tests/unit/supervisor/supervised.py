@@ -13,8 +13,7 @@ from pydantic import BaseModel
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.record import Message, TaskRecord
 from functions.core.rules import admit
-from functions.core.step_definition import Step
-from functions.core.step_results import Results
+from functions.core.step_definition import Results, Step
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.storage.table_contract import Table
 from functions.supervisor.sweep_progress import SweepReport

@@ -16,8 +16,7 @@ import pytest
 from functions.core.derive import WaitingFor, derive
 from functions.core.record import StepSpec, StepType, TaskRecord
 from functions.core.rules import Applied, admit
-from functions.core.step_definition import Step, WorkflowStep
-from functions.core.step_results import Results
+from functions.core.step_definition import Results, Step, WorkflowStep
 from functions.core.task_events import Due, RunStarted, StepDeferred, Suspended
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.intake_measurement import IntakeBounds

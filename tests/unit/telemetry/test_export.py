@@ -27,7 +27,7 @@ from functions.scheduler import run
 from functions.settings import load_settings
 from functions.telemetry import spans
 from functions.telemetry.export import AllowedFields, export_to_azure_monitor, shut_down
-from functions.telemetry.fields import Facts, Field, record_action
+from functions.telemetry.instruments import Facts, Field, record_action
 from functions.telemetry.spans import call_span, record_status, span
 from functions.wiring import start_telemetry
 from functions.workflows.registry import load_registrations
@@ -287,7 +287,7 @@ def test_exception_leaves_by_class_and_place(exported: _Exported, caplog: pytest
 
 def test_operators_action_is_an_event_with_who_did_what(caplog: pytest.LogCaptureFixture) -> None:
     """As an event it goes to a table of its own, with its own retention; the reason stays."""
-    handler, logger = _Exported(), logging.getLogger("functions.telemetry.fields")
+    handler, logger = _Exported(), logging.getLogger("functions.telemetry.instruments")
     logger.addHandler(handler)
     try:
         with caplog.at_level(logging.INFO, logger.name):

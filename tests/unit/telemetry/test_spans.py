@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.agents.agent_call import RefusedError
 from functions.agents.http_agent import RestAgent
-from functions.telemetry.fields import Field
+from functions.http.application import bare_application
+from functions.telemetry.instruments import Field
 from functions.telemetry.spans import decision_span, message_span, request_span, span
-from functions.web.application import bare_application
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.remote_service import Answer
 from tests.unit.agents.conftest import new_call

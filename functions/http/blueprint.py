@@ -74,7 +74,7 @@ def _has_clear_address(request: func.HttpRequest) -> bool:
 
 
 def _unclear_address() -> func.HttpResponse:
-    from functions.web.problems import PROBLEM_TYPE, problem  # noqa: PLC0415 - imports FastAPI
+    from functions.http.problems import PROBLEM_TYPE, problem  # noqa: PLC0415 - imports FastAPI
 
     document = problem(HTTPStatus.BAD_REQUEST, "The address, or its port in a header, is not valid.")
     return func.HttpResponse(

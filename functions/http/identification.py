@@ -10,8 +10,8 @@ from uuid import UUID
 from pydantic import BaseModel
 from starlette.datastructures import Headers
 
-from functions.web.access import Caller, Identify, Role, identify_as
-from functions.web.problems import ProblemError
+from functions.http.access import Caller, Identify, Role, identify_as
+from functions.http.problems import ProblemError
 
 PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
 #: The claim types of an identity's object id in Entra ID: the platform's name for it, and the tokens'.

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from functions.web.problems import ProblemError
+from functions.http.problems import ProblemError
 
 #: An order is seldom nested deeper than five levels.
 MOST_DEPTH = 16

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Response
 
-from functions.web.problems import ProblemError
+from functions.http.problems import ProblemError
 
 #: The content types by suffix; only such files are served, and nothing is guessed.
 _TYPES = {

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from functions.core.step_definition import Step
 from functions.core.workflow_definition import UnfitOrderError, Workflow
-from functions.messaging.order_search import MOST_SEARCH_KEYS, search_key, search_keys
+from functions.storage.order_search import MOST_SEARCH_KEYS, search_key, search_keys
 
 
 class Parcel(BaseModel):

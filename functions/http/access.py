@@ -16,9 +16,9 @@ from pyrate_limiter import Duration, Rate, TokenBucket
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.http.bodies import BodyLimit, ReadRoute
+from functions.http.problems import ProblemError, answer_to, documented_problems, handle_errors
 from functions.telemetry.spans import request_span
-from functions.web.bodies import BodyLimit, ReadRoute
-from functions.web.problems import ProblemError, answer_to, documented_problems, handle_errors
 
 
 class Role(StrEnum):
@@ -179,7 +179,7 @@ class Guard:
         """Guard `app`, before its routes are added. `gate` may reject the request of an admitted caller."""
         app.router.route_class = ReadRoute
         handle_errors(app)
-        app.add_middleware(Entrance, guard=self, access=access, bodies=bodies, gate=gate)
+        app.add_middleware(AccessMiddleware, guard=self, access=access, bodies=bodies, gate=gate)
 
     def admit(self, scope: Scope, headers: Headers, access: Access) -> Caller:
         """Return the caller. Raises `ProblemError`: 401 for unknown callers, 403 for those without a role."""
@@ -218,13 +218,13 @@ def install_problems(app: FastAPI) -> None:
     app.add_middleware(LastResort)
 
 
-class Entrance:
+class AccessMiddleware:
     """Passes a request on after each check: caller, caps, gate, body, in one span."""
 
     def __init__(
         self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimit, gate: Gate | None
     ) -> None:
-        self._app, self._checks = app, LastResort(self._let_in)
+        self._app, self._checks = app, LastResort(self._admit)
         self._guard, self._access, self._bodies, self._gate = guard, access, bodies, gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -235,7 +235,7 @@ class Entrance:
         with request_span(scope, send) as answer:
             await self._checks(scope, receive, answer)
 
-    async def _let_in(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         scope["caller"] = caller = self._guard.admit(scope, headers, self._access)
         with self._guard.caps.admitted(caller) as scope["allowance"]:

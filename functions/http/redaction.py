@@ -15,7 +15,7 @@ from pydantic import BaseModel, Secret, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import from_json
 
-from functions.web.problems import faults_in
+from functions.http.problems import faults_in
 
 #: Replaces a secret value.
 REDACTED = "(hidden)"
@@ -52,7 +52,7 @@ def any_secrets(models: Iterable[type[BaseModel] | None]) -> bool:
     return any(model is not None and has_secrets(model) for model in models)
 
 
-def shown_text(text: str) -> tuple[str, bool]:
+def printable_text(text: str) -> tuple[str, bool]:
     """Return the first 64 Ki characters, unprintable ones replaced, and whether there are more."""
     most = 64 * 1024
     return "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text[:most]), len(

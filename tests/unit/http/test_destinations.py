@@ -12,8 +12,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.test_utils import TestServer
 from pydantic import HttpUrl, TypeAdapter, ValidationError
 
+from functions.http.destinations import CheckedResolver, http_session
 from functions.settings import Destination
-from functions.web.destinations import CheckedResolver, http_session
 
 _READ: TypeAdapter[HttpUrl] = TypeAdapter(Destination)
 

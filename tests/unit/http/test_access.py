@@ -11,12 +11,12 @@ import azure.functions as func
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from functions.http.access import Allowance, Caller, Caps, Guard
+from functions.http.blueprint import http_handler
+from functions.http.bodies import MOST_DEPTH, MOST_VALUES, parse_body
+from functions.http.identification import signed_in
+from functions.http.problems import ProblemError
 from functions.settings import Settings
-from functions.web.access import Allowance, Caller, Caps, Guard
-from functions.web.blueprint import http_handler
-from functions.web.bodies import MOST_DEPTH, MOST_VALUES, parse_body
-from functions.web.identification import signed_in
-from functions.web.problems import ProblemError
 from tests.fakes.asgi import AsgiClient
 from tests.fakes.clock import FakeClock
 from tests.fakes.guards import ANNA, BERT, operator, submitter

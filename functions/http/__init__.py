@@ -1,0 +1,1 @@
+"""Shared by both APIs: callers, request bodies, problem documents, pages. Start with `access.py`."""

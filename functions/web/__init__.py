@@ -1,1 +1,0 @@
-"""What the HTTP applications share: callers and limits, request bodies, problem documents, destinations."""
