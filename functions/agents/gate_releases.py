@@ -158,8 +158,9 @@ class ReleasingGates(Gates):
 
         async def release(each: _Waiting, steps: int) -> int:
             async with room:
-                event = GateReleased(gate=gate.name, most=steps, holds=gate.holds)
                 try:
+                    since = datetime.fromisoformat(each.since)
+                    event = GateReleased(gate=gate.name, most=steps, since=since, holds=gate.holds)
                     applied = await self._storage.change(each.task, event, until=until)
                 except Exception as error:  # noqa: BLE001 - the error of one task delays no other one
                     _log.warning("task %s: not released: %s", each.task, error)

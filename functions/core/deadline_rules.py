@@ -167,7 +167,11 @@ def _expire(record: TaskRecord, event: Due, now: datetime, settings: RuleSetting
 
 def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> TaskRecord | Rejection:
     """Release the steps that have waited longest behind a gate."""
-    waiting = [(op.deferred_since, spec.name) for spec, op in record.operations if op.gate == event.gate]
+    waiting = [
+        (op.deferred_since, spec.name)
+        for spec, op in record.operations
+        if op.gate == event.gate and (event.since is None or (op.deferred_since or now) <= event.since)
+    ]
     if record.finished_at is not None or not waiting:
         return Rejection.NOT_OPEN
     record = _credited(record, {event.gate: event.holds}, now)

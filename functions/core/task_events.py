@@ -189,10 +189,14 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReleased:
-    """The release chain of a gate releases at most `most` steps of the task."""
+    """The release chain of a gate releases at most `most` steps of the task, deferred at `since` or before.
+
+    A step that was deferred again after the chain read its index row keeps its later place.
+    """
 
     gate: str
     most: int
+    since: datetime | None = None
     holds: tuple[Hold, ...] = ()
 
 

@@ -80,6 +80,9 @@ def test_release_keeps_the_order_of_waiting() -> None:
     record = after(record, StepDeferred(epoch=1, step="a"), seconds=2)
     record = after(record, GateReleased(gate="s", most=1), seconds=3)
     assert (ready_steps(record), derive(record).gates) == (["b"], {"s": (at(2), 1)})
+    earlier = GateReleased(gate="s", most=1, since=at(1.5))  # chosen before the step was deferred again
+    assert rejection(record, earlier, 4) is Rejection.NOT_OPEN
+    assert ready_steps(after(record, replace(earlier, since=at(2)), seconds=4)) == ["a", "b"]
 
 
 def test_service_that_was_not_called_costs_no_recovery() -> None:
