@@ -16,7 +16,7 @@ INSTALL := $(VENV)/python -m pip install --quiet --disable-pip-version-check --r
 COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
-.PHONY: help setup run demo up reset test test-all test-shuffled check simulate simulate-planted azure-types format bench \
+.PHONY: help setup run demo up reset test test-all test-shuffled check budgets simulate simulate-planted azure-types format bench \
 	stream screenshots settings-page lock clean
 
 help: ## Show this list
@@ -45,12 +45,16 @@ test-all: $(TEST_PACKAGES) $(BROWSER) ## Run every test, and larger runs: 5,000 
 test-shuffled: $(TEST_PACKAGES) $(BROWSER) ## Run the tests of `make test` in another order (SEED=…)
 	@$(TESTS) -p randomly --randomly-seed=$(SEED)
 
-check: $(TEST_PACKAGES) ## Lint, check formatting, types and the import contracts
+check: $(TEST_PACKAGES) ## Lint, check formatting, types, import contracts, texts and sizes
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check --quiet .
 	@$(VENV)/mypy
 	@for each in $(PACKAGES); do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
+	@$(VENV)/python -m tests.house.budgets
+
+budgets: $(RUN_PACKAGES) ## Print the size of the project, and its bounds
+	@$(VENV)/python -m tests.house.budgets
 
 simulate: $(TEST_PACKAGES) ## Repeat a simulated run exactly (SEED=…), and print its story, or that of one task (TASK=t1)
 	@test -n "$(SEED)" || { echo "which seed? make simulate SEED=14"; exit 2; }

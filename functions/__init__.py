@@ -1,1 +1,1 @@
-"""What is deployed: the pattern's core, its adapters to Azure and the two example workflows."""
+"""The deployed application: the pattern's core, its adapters to Azure, and the workflows."""

@@ -200,7 +200,7 @@ async def other_content_is_refused(scene: Scene) -> str:
 
 
 async def delivery_is_undone(scene: Scene) -> str:
-    """Submit a delivery whose last service refuses; what was done before is undone there."""
+    """Submit a delivery whose last service refuses it; the earlier steps are undone there."""
     submission = await _new(scene, Case.NO_DRONE)
     try:
         await scene.services.prepare(submission)

@@ -22,7 +22,7 @@ from functions.storage.transaction_format import size_of
 _MOST_GROUP_BYTES = 1024 * 1024
 #: Groups of one shard that are under way at the same time. Meanwhile the next one grows.
 _AT_ONCE = 2
-#: Seconds for which changes that nobody waits for wait for a group that they can join.
+#: Seconds for which changes without a waiting caller wait for a group that they can join.
 _LATER_SECONDS = 0.5
 #: Refusals after which the transactions of a group are sent one by one.
 _MOST_REFUSALS = 3

@@ -43,12 +43,12 @@ class Field(StrEnum):
     #: Where the task ended: its `ProcessState`.
     STATE = "task.state"
     STEP = "step.name"
-    #: Of a step for each item: which of them, from 0.
+    #: The number of the item of a for-each step, from 0.
     ITEM = "step.item"
     AGENT = "step.agent"
     DIRECTION = "step.direction"
     OUTCOME = "step.outcome"
-    #: What the Supervisor, or an operator, does about a task: the event's name.
+    #: The name of an event of the Supervisor or of an operator.
     DECISION = "task.decision"
     #: Makes a log record an event, which goes to a table of its own in Application Insights; its name there.
     EVENT = "microsoft.custom_event.name"

@@ -64,7 +64,7 @@ STAGES: tuple[tuple[Check, ...], ...] = (
         effects.another_step_of_the_same_task,
         effects.another_item_of_the_same_step,
         outages.taken_after_complete_by,
-        outages.a_known_outcome_is_told_late,
+        outages.a_recorded_outcome_is_sent_late,
         outages.a_recorded_refusal_is_sent_late,
         outages.what_was_not_taken_is_never_begun,
         messages.a_look_up_of_what_was_done,
@@ -78,7 +78,7 @@ STAGES: tuple[tuple[Check, ...], ...] = (
     (
         messages.an_unknown_field,
         messages.a_request_without_kind,
-        messages.a_complete_by_on_a_whole_second,
+        messages.a_complete_by_without_a_fraction,
     ),
     (effects.two_hundred_side_by_side,),
     (effects.many_undone_twice_at_once,),

@@ -146,7 +146,7 @@ class OrderClient:
             raise OrderRefusedError(f"The order was refused: {answer}")
 
     async def health(self) -> ApiAnswer:
-        """Ask whether the application works, and return the answer."""
+        """Return the answer of the health check."""
         return await self._answer("GET", "api/health")
 
     async def put(self, resource: str, order_id: str, body: Body) -> ApiAnswer:

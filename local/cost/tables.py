@@ -126,7 +126,7 @@ def page(counted: Sequence[CountedOrder]) -> str:
 
 
 def dollars(used: Used, *, instead_of: Meter) -> float:
-    """Sum up what a million orders cost, but for one of the two back ends; what has no price is left out."""
+    """Return the cost of a million orders without one back end, and without meters that have no price."""
     return sum(figure * (_price(meter) or 0) for meter, figure in used.items() if meter is not instead_of)
 
 

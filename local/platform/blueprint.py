@@ -29,7 +29,7 @@ type Blueprint = Callable[[PlatformOptions, Addresses], Stages]
 _AZURITE = ROOT / "node_modules" / ".bin" / "azurite"
 
 
-def whole_platform(options: PlatformOptions, addresses: Addresses) -> Stages:
+def platform_stages(options: PlatformOptions, addresses: Addresses) -> Stages:
     """Return Azurite and the broker, and the host, which needs both and stops before them.
 
     Raises `StartRefusedError` when Azurite is not installed, or a settings file cannot be read.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, Self
 
-from local.platform.blueprint import Blueprint, whole_platform
+from local.platform.blueprint import Blueprint, platform_stages
 from local.platform.folder import held
 from local.platform.options import Addresses, PlatformOptions
 from local.platform.parts import Part, PartFailedError, PartName, StartRefusedError
@@ -34,7 +34,7 @@ class Platform:
     `PartFailedError` with the part's last lines. `blueprint` defines the parts.
     """
 
-    def __init__(self, options: PlatformOptions, blueprint: Blueprint = whole_platform) -> None:
+    def __init__(self, options: PlatformOptions, blueprint: Blueprint = platform_stages) -> None:
         self._options = options
         self._blueprint = blueprint
         self._parts: dict[PartName, Part] = {}

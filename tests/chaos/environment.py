@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from local.platform import ANY_PORTS, ROOT, Addresses, PartName, Platform, PlatformOptions
-from local.platform.blueprint import Blueprint, Stages, whole_platform
+from local.platform.blueprint import Blueprint, Stages, platform_stages
 from tests.chaos.callers import REPLY_QUEUE
 from tests.chaos.plan import InjectedFault, Limits, Plan
 from tests.chaos.remotes import Remotes
@@ -228,7 +228,7 @@ class RunEnvironment:
             host = self.hosts[number]
             own = host.connections(whole, self.remotes.port) | self.remotes.settings(host.services.port)
             settings = {**options.settings, **own}
-            stages = whole_platform(replace(options, settings=settings), addresses)
+            stages = platform_stages(replace(options, settings=settings), addresses)
             if number == 0:
                 return stages
             return [[part for stage in stages for part in stage if part.name is PartName.HOST]]

@@ -14,7 +14,7 @@ _MANY = 200
 
 
 async def an_undo_twice(kit: Kit) -> None:
-    """What was done is undone only once, however often that is asked; then its do is refused (rule 2)."""
+    """An effect is undone only once, also by a repeated undo; a later do is refused (rule 2)."""
     do = kit.request()
     undo = await undo_of(do, kit)
     await kit.ask(undo)
@@ -26,7 +26,7 @@ async def an_undo_twice(kit: Kit) -> None:
 
 
 async def an_undo_without_the_result(kit: Kit) -> None:
-    """What was done is undone also when the undo does not tell the result of the do (rule 2)."""
+    """An effect is undone, also if the undo does not contain the result of the do (rule 2)."""
     do = kit.request()
     await kit.ask(do)
     undo = kit.request(Direction.UNDO, of=do, epoch=2)
@@ -35,7 +35,7 @@ async def an_undo_without_the_result(kit: Kit) -> None:
 
 
 async def an_undo_before_its_do(kit: Kit) -> None:
-    """An undo of what was never done has no effect; a do that arrives later is refused, too (rule 2)."""
+    """An undo without an effect of its do changes nothing; a do that arrives later is refused (rule 2)."""
     undo = kit.request(Direction.UNDO)
     await kit.ask(undo)
     late = kit.request(of=undo, epoch=2)
@@ -44,7 +44,7 @@ async def an_undo_before_its_do(kit: Kit) -> None:
 
 
 async def a_do_and_its_undo_at_once(kit: Kit) -> None:
-    """A do and its undo at the same moment: what is done is undone, and nothing else is (rule 2)."""
+    """A do and its undo at the same moment: each effect is undone, and only these are (rule 2)."""
     dos = [kit.request() for _ in range(_SOME)]
     undos = [kit.request(Direction.UNDO, of=do, epoch=2) for do in dos]
     half = _SOME // 2  # either may come first
@@ -62,7 +62,7 @@ async def a_do_and_its_undo_at_once(kit: Kit) -> None:
 
 
 async def many_undone_twice_at_once(kit: Kit) -> None:
-    """What is undone by two requests at the same moment is undone only once (rule 1)."""
+    """An effect is undone only once by two requests of the same moment (rule 1)."""
     undos = await asyncio.gather(*(undo_of(kit.request(), kit) for _ in range(_SOME)))
     again = [each.model_copy(update={"epoch": 3, "start_id": uuid.uuid4().hex}) for each in undos]
     await kit.desk.ask([request for pair in zip(undos, again, strict=True) for request in pair])
@@ -155,7 +155,7 @@ async def two_hundred_side_by_side(kit: Kit) -> None:
 
 
 def _of_item(number: int, request: AgentRequest) -> AgentRequest:
-    """Ask for one item what was to be asked for the whole step."""
+    """Return the request of one item of a step."""
     step = f"{request.step}.{number}"
     key = f"{run_of(request)}/{step}/{request.direction}"
     return request.model_copy(update={"step": step, "effect_key": key})

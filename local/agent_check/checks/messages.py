@@ -51,7 +51,7 @@ async def a_look_up_of_what_was_done(kit: Kit) -> None:
 
 
 async def a_look_up_of_what_was_not_begun(kit: Kit) -> None:
-    """A look-up carries nothing out: what was not begun is `not_done` or `unknown` (rule 9)."""
+    """A look-up has no effect: a step that was not begun is `not_done` or `unknown` (rule 9)."""
     find = find_of(kit.request(idempotent=False))
     if (await _found(kit, find)).outcome == ReplyOutcome.DONE:
         raise CheckFailedError("it was never begun, and is found to be `done`")
@@ -96,7 +96,7 @@ async def a_request_without_kind(kit: Kit) -> None:
     await kit.effects(request)
 
 
-async def a_complete_by_on_a_whole_second(kit: Kit) -> None:
+async def a_complete_by_without_a_fraction(kit: Kit) -> None:
     """A complete-by may have no fraction of a second (The request)."""
     request = kit.request()
     whole = request.model_copy(update={"complete_by": request.complete_by.replace(microsecond=0)})
@@ -115,7 +115,7 @@ async def another_schema_version(kit: Kit) -> None:
 
 
 async def rubbish(kit: Kit) -> None:
-    """What is no request is dead-lettered at once, and its neighbours are served (rule 6)."""
+    """A message that is not a request is dead-lettered at once, and others are served (rule 6)."""
     run = uuid.uuid4().hex[:12]
     right = kit.request().model_dump(mode="json")
     wrong = {f"a wrong {name}": json.dumps(right | {name: value}).encode() for name, value in _WRONG.items()}

@@ -87,14 +87,14 @@ async def what_is_sent_once_killed_at_work(kit: Kit) -> None:
 
 
 async def what_is_sent_once_killed_at_its_reply(kit: Kit) -> None:
-    """What must not be repeated is done only once, and replied to again after a crash (rule 7)."""
+    """A step that must not be repeated is done once; after a crash the reply is sent again (rule 7)."""
     request = await _killed_at_its_reply(kit, idempotent=False)
     await kit.answered_in_time(request, times=2)
     await kit.effects(request)
 
 
 async def the_ledger_outlives_the_agent(kit: Kit) -> None:
-    """What was done, or undone before its do, is known after a crash: no effect, the same answer (rule 1)."""
+    """After a crash, a repeated do or undo has no new effect and the same answer (rule 1)."""
     before, undone = kit.request(), kit.request(Direction.UNDO)
     async with kit.stage:
         await kit.desk.ask([before, undone])
@@ -112,7 +112,7 @@ async def the_ledger_outlives_the_agent(kit: Kit) -> None:
 
 
 async def the_broker_killed_and_back(kit: Kit) -> None:
-    """Requests that waited for the broker are answered, and later ones as fast as before (rule 5)."""
+    """Requests that waited for the broker are answered; later ones are as fast as the first (rule 5)."""
     broker = kit.own_broker()
     async with kit.stage:
         before = min([await _burst(kit) for _ in range(_BURSTS)])
@@ -192,7 +192,7 @@ async def taken_after_complete_by(kit: Kit) -> None:
     await kit.effects(*late, least=0, most=0)
 
 
-async def a_known_outcome_is_told_late(kit: Kit) -> None:
+async def a_recorded_outcome_is_sent_late(kit: Kit) -> None:
     """A known outcome is sent again after the deadline if the step must not be repeated (rule 7)."""
     done = await _again_after_its_deadline(kit, ReplyOutcome.DONE)
     await kit.answered(done, times=2, lacking="no reply to the request that came after its complete-by")

@@ -12,7 +12,7 @@ from pathlib import Path
 from azure.eventhub import EventData
 
 from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions
-from local.platform.blueprint import Stages, whole_platform
+from local.platform.blueprint import Stages, platform_stages
 from tests.e2e.hub.evidence import StoredTasks, read_evidence
 from tests.e2e.hub.letters import workload
 from tests.e2e.hub.senders import HUB, Senders, senders
@@ -87,5 +87,5 @@ async def another_host(data: Path, settings: Mapping[str, str], app: Path) -> As
 
 
 def _host_only(options: PlatformOptions, addresses: Addresses) -> Stages:
-    parts = (part for stage in whole_platform(options, addresses) for part in stage)
+    parts = (part for stage in platform_stages(options, addresses) for part in stage)
     return [[part for part in parts if part.name is PartName.HOST]]

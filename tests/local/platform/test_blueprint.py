@@ -24,7 +24,7 @@ from local.platform import (
     readiness,
 )
 from local.platform.app import imported_modules
-from local.platform.blueprint import whole_platform
+from local.platform.blueprint import platform_stages
 from local.platform.parts import Part, Readiness
 from tests.e2e.caller import NEEDS_ORDERS
 
@@ -44,13 +44,13 @@ def _azurite_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def _part(name: PartName, options: PlatformOptions | None = None) -> Part:
-    stages = whole_platform(options or PlatformOptions(), ADDRESSES)
+    stages = platform_stages(options or PlatformOptions(), ADDRESSES)
     return next(part for stage in stages for part in stage if part.name is name)
 
 
 def test_azurite_and_the_broker_stop_after_the_host_within_five_seconds() -> None:
     """It settles its messages and writes its last rows. Each stage stops as slowly as its slowest part."""
-    stages = whole_platform(PlatformOptions(), ADDRESSES)
+    stages = platform_stages(PlatformOptions(), ADDRESSES)
     assert [[part.name for part in stage] for stage in stages] == [
         [PartName.AZURITE, PartName.BROKER],
         [PartName.HOST],
@@ -105,7 +105,7 @@ def test_several_hosts_share_the_hub_of_the_first(tmp_path: Path, *, in_memory: 
     state = tmp_path / folder
     ports = replace(ADDRESSES.ports, host_2=7, host_3=8)
     chosen = PlatformOptions(data=tmp_path, in_memory_storage=in_memory)
-    _, hosts = whole_platform(chosen, Addresses(ports))
+    _, hosts = platform_stages(chosen, Addresses(ports))
     assert [host.name for host in hosts] == ["host", "host-2", "host-3"]
     for host, port in zip(hosts, (1, 7, 8), strict=True):
         options = dict(pairwise(host.command))
@@ -136,7 +136,7 @@ def test_a_missing_azurite_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPat
     """It comes with `make setup`."""
     monkeypatch.setattr(blueprint, "_AZURITE", tmp_path / "missing")
     with pytest.raises(StartRefusedError, match="make setup"):
-        whole_platform(PlatformOptions(), ADDRESSES)
+        platform_stages(PlatformOptions(), ADDRESSES)
 
 
 _BAD = b"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\nstill starting"
@@ -179,7 +179,7 @@ async def test_the_last_bad_answer_is_in_the_error(
 
 def _hosts(folder: Path, **settings: str) -> dict[AppRole, Part]:
     options = PlatformOptions(ports=_PORTS, data=folder, settings=settings)
-    _, hosts = whole_platform(options, Addresses(_PORTS))
+    _, hosts = platform_stages(options, Addresses(_PORTS))
     return {AppRole(part.environment["ROLES"]): part for part in hosts}
 
 

@@ -31,7 +31,7 @@ from local.platform import (
 from local.platform import folder as folder_module
 from local.platform import ports as ports_module
 from local.platform.app import application_settings
-from local.platform.blueprint import whole_platform
+from local.platform.blueprint import platform_stages
 from local.platform.folder import held
 from local.platform.ports import claimed
 from local.platform.process import log_line
@@ -66,7 +66,7 @@ def test_state_of_a_platform_in_memory_is_apart(started: list[PlatformOptions], 
     assert main(["up", "--data", str(tmp_path), "--in-memory"]) == 0
     [chosen] = started
     assert (chosen.in_memory_storage, chosen.state) == (True, tmp_path / "in-memory")
-    [azurite, broker], [host] = whole_platform(chosen, Addresses(PlatformPorts()))
+    [azurite, broker], [host] = platform_stages(chosen, Addresses(PlatformPorts()))
     assert {"--inMemoryPersistence"} < {*azurite.command}
     assert "--location" not in azurite.command
     for part in (broker, host):
