@@ -127,6 +127,10 @@ class NotBegunError(Exception):
     """The service was not called, or it is certain that nothing was done and nothing will be."""
 
 
+class NothingSentError(asyncio.CancelledError):
+    """A call was cancelled before any of its requests left. At its deadline it has not begun."""
+
+
 class UnusableResultError(Exception):
     """The service did it, but its result cannot be used. An undo is then repeated."""
 
@@ -145,6 +149,8 @@ async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome
         kind = OutcomeKind.DONE_WITHOUT_RESULT if call.direction is Direction.DO else OutcomeKind.UNKNOWN
         return CallOutcome(kind, bounded(str(error)))
     except Exception as error:  # noqa: BLE001 - an Agent may raise anything
+        if isinstance(error, TimeoutError) and isinstance(error.__cause__, NothingSentError):
+            return CallOutcome(OutcomeKind.NOT_BEGUN, "no request left by the deadline")
         return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
 
 

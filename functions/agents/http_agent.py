@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -75,9 +76,11 @@ class _UnusableAnswer(Mapping[str, Any]):
 class _FailedAttemptError(Exception):
     """One attempt failed transiently. `has_left`: the request may have reached the service."""
 
-    def __init__(self, text: str, *, has_left: bool, retry_after: float | None = None) -> None:
+    has_left = False
+
+    def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
-        self.has_left, self.retry_after = has_left, retry_after
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,8 @@ _CHANGES: ContextVar[_Changes | None] = ContextVar("changes", default=None)
 class RemoteService:
     """The access to one remote service below `address`.
 
-    Connections of `once_session` are used for one request. `retry` applies to calls without their own.
+    Connections of `once_session` are used for one request. Requests of a session that `new_session` did not
+    make count as sent, whatever becomes of them. `retry` applies to calls without their own.
     """
 
     name: str
@@ -117,6 +121,22 @@ class RemoteService:
     credential: Credential | None = None
     retry: Retry = field(default_factory=Retry)
     random: Random = field(default_factory=SystemRandom)
+
+
+class _Sending:
+    """One request. It `has_left` once its first byte may be sent, and counts then as unanswered."""
+
+    def __init__(self, service: RemoteService, changes: _Changes, *, is_change: bool, is_once: bool) -> None:
+        self.session = service.once_session() if is_once else service.session()
+        self.is_once, self.has_left = is_once, False
+        self._changes, self._is_change = changes, is_change
+        if not self.session.trace_configs:
+            self.leave()
+
+    def leave(self) -> None:
+        """Record that the request leaves."""
+        self._changes.unanswered += self._is_change and not self.has_left
+        self.has_left = True
 
 
 class HttpAgent:
@@ -237,14 +257,14 @@ class HttpAgent:
         may_repeat = call.idempotent or not is_change
 
         async def attempt() -> bytes:
-            changes.unanswered += is_change
+            sending = _Sending(service, changes, is_change=is_change, is_once=not may_repeat)
             try:
-                answer = await self._attempt(method, path, body, call, is_once=not may_repeat)
+                answer = await self._attempt(method, path, body, call, sending)
             except RefusedError:
                 changes.unanswered -= is_change
                 raise
             except _FailedAttemptError as error:
-                changes.unanswered -= is_change and not error.has_left
+                error.has_left = sending.has_left
                 raise
             changes.unanswered -= is_change
             return answer
@@ -260,39 +280,43 @@ class HttpAgent:
         )
         try:
             return await attempts(attempt)
+        except asyncio.CancelledError:
+            if is_change and not (changes.unanswered or changes.is_accepted):
+                raise agent_call.NothingSentError from None
+            raise
         except _FailedAttemptError as error:
             if error.has_left or changes.unanswered or changes.is_accepted:
                 raise ServiceError(str(error)) from None
             raise NotBegunError(str(error)) from None
 
-    async def _attempt(self, method: str, path: str, body: bytes, call: Call, *, is_once: bool) -> bytes:
-        """Send a request once, `is_once` over a connection of its own and with all of the time left."""
-        service = self._service
+    async def _attempt(self, method: str, path: str, body: bytes, call: Call, sending: _Sending) -> bytes:
+        """Send a request once, one that must not be repeated with all of the time left."""
+        service, is_once = self._service, sending.is_once
         headers = {"Content-Type": "application/json"}
         if method != "GET":
             headers["Idempotency-Key"] = call.effect_key
         try:
             headers |= {} if service.credential is None else await service.credential.headers()
         except NoTokenError as error:
-            raise _FailedAttemptError(f"{service.name}: {error}", has_left=False) from error
+            raise _FailedAttemptError(f"{service.name}: {error}") from error
         left = self._seconds_left(call)
         if left <= 0:
-            raise _FailedAttemptError(f"{service.name}: the deadline has passed", has_left=False)
+            raise _FailedAttemptError(f"{service.name}: the deadline has passed")
         timeout = aiohttp.ClientTimeout(
             total=left if is_once else min(left, _ATTEMPT_SECONDS),
             sock_connect=_CONNECT_SECONDS,
             ceil_threshold=60,  # aiohttp rounds longer times up to full seconds
         )
-        session = service.once_session() if is_once else service.session()
         try:
             with call_span(service.name, method) as span:
-                request = session.request(
+                request = sending.session.request(
                     method,
                     f"{service.address.rstrip('/')}/{path.lstrip('/')}",
                     data=body,
                     headers=headers | trace_headers(current_traceparent()),
                     allow_redirects=False,
                     timeout=timeout,
+                    trace_request_ctx=sending.leave,
                     middlewares=(self._send_once,) if is_once else (),
                 )
                 async with request as answer:
@@ -313,14 +337,13 @@ class HttpAgent:
             raise self._no_answer(error) from error
 
     def _no_answer(self, error: Exception) -> _FailedAttemptError:
-        has_left = not isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError))
-        return _FailedAttemptError(f"{self._service.name}: {type(error).__name__}", has_left=has_left)
+        return _FailedAttemptError(f"{self._service.name}: {type(error).__name__}")
 
     def _check_status(self, answer: aiohttp.ClientResponse, content: bytes) -> None:
         status, text = answer.status, f"{self._service.name} answered {answer.status}"
         if status in {408, 425, 429} or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._service.now())
-            raise _FailedAttemptError(text, has_left=True, retry_after=retry_after)
+            raise _FailedAttemptError(text, retry_after)
         if status >= HTTPStatus.MULTIPLE_CHOICES:
             excerpt = content[: 4 * _MOST_EXCERPT].decode(errors="replace")[:_MOST_EXCERPT]
             raise StatusRefusedError(f"{text}: {excerpt}" if excerpt else text, status)
@@ -389,16 +412,15 @@ def _changes() -> _Changes:
 
 
 def _wait(retry: Retry, random: Random, state: RetryCallState) -> float:
-    """Return the seconds before the next attempt: `Retry-After`, or exponential backoff with jitter.
+    """Return the seconds before the next attempt: exponential backoff with jitter, or a longer `Retry-After`.
 
     At least a quarter of the bound is waited. Source: Amazon Builders' Library, "Timeouts, retries and
     backoff with jitter".
     """
     error = None if state.outcome is None else state.outcome.exception()
-    if isinstance(error, _FailedAttemptError) and error.retry_after is not None:
-        return error.retry_after
     bound = retry.longest_wait(state.attempt_number)
-    return bound / 4 + random.random() * bound * 3 / 4
+    backoff = bound / 4 + random.random() * bound * 3 / 4
+    return max(backoff, (isinstance(error, _FailedAttemptError) and error.retry_after) or 0)
 
 
 def _log_retry(service: str, state: RetryCallState) -> None:

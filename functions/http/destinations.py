@@ -12,8 +12,9 @@ import socket
 from contextlib import suppress
 from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
 
-from aiohttp import ClientSession, TCPConnector
+from aiohttp import ClientSession, DummyCookieJar, TCPConnector, TraceConfig
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 from pydantic import HttpUrl
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def check_destination(url: HttpUrl) -> HttpUrl:
-    """Check an address as it stands in a setting. Raises `ValueError`."""
+    """Check an address of a setting. Raises `ValueError`."""
     host = (url.host or "").strip("[]")
     literal = None
     with suppress(ValueError):
@@ -51,7 +52,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Give the addresses of a name. Raises `OSError` when one of them may not be reached."""
+        """Return the addresses of a name. Raises `OSError` when one of them may not be reached."""
         found = await self._names.resolve(host, port, family)
         for each in found:
             address = ip_address(each["host"].partition("%")[0])
@@ -75,16 +76,31 @@ def _may_be_reached(address: Address, *, here: bool) -> bool:
     return not (plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain.is_reserved)
 
 
+def new_session(connector: TCPConnector) -> ClientSession:
+    """Return a client without cookies, which would be sent with the requests of all other tasks.
+
+    It calls the `trace_request_ctx` of a request, a function, before the first byte is sent.
+    """
+
+    async def mark(_session: ClientSession, context: Any, _headers: Any) -> None:
+        if context.trace_request_ctx is not None:
+            context.trace_request_ctx()
+
+    trace = TraceConfig()
+    trace.on_request_headers_sent.append(mark)
+    return ClientSession(connector=connector, cookie_jar=DummyCookieJar(), trace_configs=[trace])
+
+
 @cache
 def http_session() -> ClientSession:
     """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
-    return ClientSession(connector=_connector())
+    return new_session(_connector())
 
 
 @cache
 def once_session() -> ClientSession:
-    """Open the HTTP client for what must be sent once: each request has a connection of its own."""
-    return ClientSession(connector=_connector(force_close=True))
+    """Open the HTTP client of requests that are sent once: each has a connection of its own."""
+    return new_session(_connector(force_close=True))
 
 
 def _connector(*, force_close: bool = False) -> TCPConnector:

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from functions.agents.http_agent import RemoteService
+from functions.http.destinations import new_session
 from functions.service_credentials import Credential
 from tests.fakes.clock import FakeClock
 from tests.fakes.remote_service import RemoteServiceFake
@@ -71,7 +72,7 @@ class Service(RemoteServiceFake):
 async def service() -> AsyncIterator[Service]:
     """Run a service for the length of a test."""
     connector = aiohttp.TCPConnector(force_close=True)
-    async with aiohttp.ClientSession() as session, aiohttp.ClientSession(connector=connector) as once:
+    async with new_session(aiohttp.TCPConnector()) as session, new_session(connector) as once:
         service = Service(session, once)
         async with service.running():
             yield service

@@ -31,6 +31,7 @@ from functions.agents.http_agent import (
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
 from functions.core.task_events import OutcomeKind
+from functions.http.destinations import new_session
 from functions.messaging.agent_messages import Finding
 from functions.service_credentials import HeaderKey, NoTokenError
 from tests.fakes.remote_service import Answer
@@ -446,7 +447,7 @@ class _MovingResolver(AbstractResolver):
 async def test_call_that_has_not_left_is_retried_even_if_it_must_not_be_repeated(service: Service) -> None:
     """An unknown name and a refused connection are certain."""
     connector = aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=_MovingResolver(service))
-    async with aiohttp.ClientSession(connector=connector) as once:
+    async with new_session(connector) as once:
         access = service.access(address="http://pay.example.com", once=once)
         assert await RestAgent(access).carry_out(new_call(idempotent=False)) == PAID
     assert len(service.received) == 1
