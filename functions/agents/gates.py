@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import replace
 from datetime import datetime, timedelta
+from math import inf
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -36,10 +39,10 @@ _log = logging.getLogger(__name__)
 _GATE = TypeAdapter(Gate)
 
 #: The age of an instance's view, after which it is read again.
-_FRESH = timedelta(seconds=2)
+_FRESH_SECONDS = 2
 #: Seconds for which a call and a sweep wait for a read.
 _READ_SECONDS, _FORCED_READ_SECONDS = 2, 10
-#: Age of an answered request from which the lag is recorded, by one instance once in `_FRESH`.
+#: Age of an answered request from which the lag is recorded, by one instance once in `_FRESH_SECONDS`.
 _LAG = timedelta(seconds=10)
 #: A gate that opens again so soon has no further alert.
 _ONE_ALERT = timedelta(minutes=1)
@@ -47,7 +50,7 @@ _ONE_ALERT = timedelta(minutes=1)
 MOST_TRIES = 5
 #: Sends message `link` of a gate's release chain, to be received at a time (UTC). It raises nothing, as the
 #: Supervisor replaces a lost message.
-ScheduleRelease = Callable[[str, int, datetime], Awaitable[None]]
+ScheduleRelease = Callable[[str, int, datetime], Coroutine[Any, Any, None]]
 type GateChange = Callable[[Gate], Gate]
 
 
@@ -117,13 +120,14 @@ class Gates(CallLimits):
         #: The corrupt rows of the latest read: the reason by row key.
         self.corrupt: Mapping[str, str] = {}
         self._view: dict[str, Gate] = {}
-        self._read_at: datetime | None = None
-        self._tried_at: datetime | None = None
+        #: Times of the event loop: the clock may be set back.
+        self._read_at = self._tried_at = -inf
         self._reading = asyncio.Lock()
         self._changes = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._failures = Counter[str]()
-        self._noted_at: dict[str, datetime] = {}
+        self._noted_at: dict[str, float] = {}
         self._passed_over: dict[str, datetime] = {}
+        self._sending = set[asyncio.Task[None]]()
 
     # The view of this instance
 
@@ -146,12 +150,13 @@ class Gates(CallLimits):
         A read that fails leaves the view as it is. With `is_forced` the gates are read now, and
         `TransientStorageError` is raised: without the holds, no deadline can be decided.
         """
-        asked_at = self._now()
-        if not is_forced and self._read_at is not None and asked_at - self._read_at < _FRESH:
+        time = asyncio.get_running_loop().time
+        asked_at = time()
+        if not is_forced and asked_at - self._read_at < _FRESH_SECONDS:
             return self._view
         async with self._reading:
-            is_outdated = is_forced and (self._read_at is None or self._read_at < asked_at)
-            if is_outdated or self._tried_at is None or self._now() - self._tried_at >= _FRESH:
+            is_outdated = is_forced and self._read_at < asked_at
+            if is_outdated or time() - self._tried_at >= _FRESH_SECONDS:
                 try:
                     async with asyncio.timeout(_FORCED_READ_SECONDS if is_forced else _READ_SECONDS):
                         await self._read_all()
@@ -162,7 +167,7 @@ class Gates(CallLimits):
         return self._view
 
     async def _read_all(self) -> None:
-        self._tried_at = began_at = self._now()
+        self._tried_at = began_at = asyncio.get_running_loop().time()
         view: dict[str, Gate] = {}
         corrupt: dict[str, str] = {}
         async for page in every_page(self._storage.table, self.partition, ALL_TASKS):
@@ -212,7 +217,8 @@ class Gates(CallLimits):
         """
         await self.refresh()
         now = self._now()
-        is_noted = name in self._noted_at and now - self._noted_at[name] < _FRESH
+        time = asyncio.get_running_loop().time()
+        is_noted = time - self._noted_at.get(name, -inf) < _FRESH_SECONDS
         is_behind = sent_at is not None and now - sent_at > _LAG and not is_noted
 
         def change(gate: Gate) -> Gate:
@@ -222,7 +228,7 @@ class Gates(CallLimits):
             return gate if is_taken else not_taken(gate, sent_at or now, now, self._settings)
 
         if is_behind:
-            self._noted_at[name] = now
+            self._noted_at[name] = time
         try:
             known = self._view.get(name, Gate(name=name))
             is_probe = known.circuit is Circuit.OPEN and sent_at and sent_at > (known.changed_at or now)
@@ -245,10 +251,22 @@ class Gates(CallLimits):
         Nothing is read if the change would not alter the gate as this instance sees it, except for operators
         and if that view `is_outdated`. Raises `StorageError`.
         """
+        before, after = await self._changed(name, change, is_operator=is_operator, is_outdated=is_outdated)
+        if after.link != before.link and after.next_at is not None:
+            # A slow message delays no outcome of a call.
+            sending = asyncio.create_task(self._schedule(name, after.link, after.next_at), context=Context())
+            self._sending.add(sending)
+            sending.add_done_callback(self._sending.discard)
+        return before
+
+    async def _changed(
+        self, name: str, change: GateChange, *, is_operator: bool, is_outdated: bool
+    ) -> tuple[Gate, Gate]:
+        """Return a gate before and after a change."""
         async with self._changes[name]:  # the instance does not compete with itself
             known = self._view.get(name, Gate(name=name))
             if not is_operator and not is_outdated and change(known) is known:
-                return known
+                return known, known
             for _ in range(MOST_TRIES):
                 try:
                     gate, etag = await self.read(name)
@@ -260,11 +278,9 @@ class Gates(CallLimits):
                     after = replace(change(gate), link=gate.link + 1)
                 if after is gate:
                     self._view[name] = gate
-                    return gate
+                    return gate, gate
                 if await self.write(gate, after, etag):
-                    if after.link != gate.link and after.next_at is not None:
-                        await self._schedule(name, after.link, after.next_at)
-                    return gate
+                    return gate, after
         raise TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
 
     async def write(self, gate: Gate, after: Gate, etag: str | None) -> bool:

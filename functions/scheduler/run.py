@@ -22,12 +22,11 @@ from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, bounded
 from functions.core.plan import Runner, checked_result, plan
 from functions.core.record import WAITING_TYPES, Direction, StepSpec, StepType, TaskRecord
-from functions.core.rules import Applied
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
 from functions.core.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
-from functions.storage.task_storage import TaskStorage
+from functions.storage.task_storage import Recorded, TaskStorage
 from functions.telemetry.instruments import Field
 from functions.telemetry.spans import run_span, step_span
 
@@ -40,6 +39,7 @@ _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
 _RECORD_SECONDS = 20
 _LOST = CallOutcome(OutcomeKind.UNKNOWN, "not looked up")  # it counts as a lost look-up
+_CLOSED = CallOutcome(OutcomeKind.NOT_BEGUN, "its gate closed before a slot was free")
 RUN_AGENTS_ACTIVITY = "run_agents"
 
 
@@ -97,7 +97,7 @@ def with_valid_result(record: TaskRecord, registry: WorkflowRegistry, event: Ste
         return replace(event, kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str(error))
 
 
-async def record_outcome(change: Callable[[Event], Awaitable[Applied]], ended: StepEnded) -> Applied:
+async def record_outcome[R](change: Callable[[Event], Awaitable[R]], ended: StepEnded) -> R:
     """Record an outcome. A result that the table rejects counts as done without a usable result."""
     try:
         return await change(ended)
@@ -130,11 +130,12 @@ class _Run:
     async def complete(self) -> bool:
         """Run until no call is under way; return whether the run has work left. Raises `StorageError`."""
         started = RunStarted(epoch=self._epoch, run=self._run, send_by=self._records_until)
-        record = await self._change(started, self._ends_at)
-        order = record.order
+        changed = await self._change(started, self._ends_at)
+        order = changed.record.order
         with run_span(order.task, order.workflow, self._epoch, order.traceparent):
             async with self._group:
-                self._begin(record, is_first=True)
+                self._begin(changed.record, is_first=True)
+                await self._runs.storage.announce(changed)
         is_kept = any(self._sent.values()) or bool(self._unsent)
         newest = await self._runs.storage.cached(self._task) if is_kept or not self._is_over else None
         if newest is None:
@@ -146,13 +147,16 @@ class _Run:
             await self._runs.storage.change(self._task, sent, until=self._records_until)
         return has_more
 
-    async def _change(self, event: Event | None, until: datetime) -> TaskRecord:
-        """Record an event together with the starts that follow. Raises `StorageError`."""
+    async def _change(self, event: Event | None, until: datetime) -> Recorded:
+        """Record an event together with the starts that follow. Raises `StorageError`.
+
+        The calls begin before the announcement, which takes ten seconds if Service Bus is slow.
+        """
         await self._runs.gates.refresh()
-        change = partial(self._runs.storage.change, self._task, plan=self._plan, until=until)
-        applied = await (record_outcome(change, event) if isinstance(event, StepEnded) else change(event))
-        self._newest = applied.record if applied.record.epoch == self._epoch else None
-        return applied.record
+        change = partial(self._runs.storage.record, self._task, plan=self._plan, until=until)
+        changed = await (record_outcome(change, event) if isinstance(event, StepEnded) else change(event))
+        self._newest = changed.record if changed.record.epoch == self._epoch else None
+        return changed
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
@@ -209,8 +213,10 @@ class _Run:
                 until = self._records_until
             elif until <= self._runs.now():  # too late for its outcome, but another step may start
                 event, until = None, self._ends_at
-            self._begin(await self._change(event, until))
+            changed = await self._change(event, until)
+            self._begin(changed.record)
             self._check_way()
+            await self._runs.storage.announce(changed)
         except Exception as fault:  # noqa: BLE001 - as above
             is_defect = not isinstance(fault, StorageError)
             _log.warning("task %s: a step ends early: %s", self._task, fault, exc_info=is_defect)
@@ -223,9 +229,11 @@ class _Run:
                 reason = "its Agent is not here" if agent is None else "its start was recorded too late"
                 return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, reason)
             async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
-                began_at = self._runs.now()
-                outcome = await (look_up if call.is_look_up else carry_out)(agent, call, began_at)
-            if not call.is_look_up:
+                began_at, gate = self._runs.now(), self._runs.gates.of(spec.gate)
+                is_closed = gate is not None and gate.blocks(is_released=True) and not call.is_look_up
+                begin = look_up if call.is_look_up else carry_out
+                outcome = _CLOSED if is_closed else await begin(agent, call, began_at)
+            if not (call.is_look_up or is_closed):
                 await self._runs.gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
             outcome = _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, str(error))

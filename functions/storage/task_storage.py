@@ -12,6 +12,7 @@ from contextvars import Context
 from dataclasses import replace
 from datetime import datetime
 from random import Random
+from typing import NamedTuple
 
 from functions.core.record import Message, RuleSettings, TaskRecord
 from functions.core.rules import Applied, Plan, fold
@@ -44,6 +45,18 @@ _MOST_READS = 10
 #: Sends the messages of a change, requests the run or the timer that follows, and returns the messages that
 #: need no row any more. It raises nothing, as the outbox and the due index are the backup.
 Announce = Callable[[Transition], Awaitable[Sequence[Message]]]
+
+
+class Recorded(NamedTuple):
+    """The result of an event that was applied, and the transition that is to be announced."""
+
+    applied: Applied
+    transition: Transition | None
+
+    @property
+    def record(self) -> TaskRecord:
+        """Return the record after the event."""
+        return self.applied.record
 
 
 class TaskStorage:
@@ -116,6 +129,14 @@ class TaskStorage:
         Raises `NoSuchTaskError`, and `UnwritableRowsError` if the rows of this task are too large. After a
         `TransientStorageError`, the event may be recorded.
         """
+        recorded = await self.record(task, event, plan=plan, until=until)
+        await self.announce(recorded)
+        return recorded.applied
+
+    async def record(
+        self, task: str, event: Event | None, *, plan: Plan | None = None, until: datetime | None = None
+    ) -> Recorded:
+        """Apply an event as `change` does, without the announcement."""
         inbox = self._inboxes.get(task)
         if inbox is None:
             inbox = self._inboxes[task] = TaskInbox(task, self._cache.find(task))
@@ -123,10 +144,12 @@ class TaskStorage:
             inbox.worker = asyncio.create_task(self._work(inbox), context=Context())
         seconds = _TRY_SECONDS if until is None else (until - self._now()).total_seconds()
         pending = inbox.add(event, plan, seconds)
-        applied, transition = await pending.result
-        if transition is not None:
-            self.forget_soon(await self._announce(transition))
-        return applied
+        return Recorded(*await pending.result)
+
+    async def announce(self, recorded: Recorded) -> None:
+        """Announce what follows from a change. It raises nothing."""
+        if recorded.transition is not None:
+            self.forget_soon(await self._announce(recorded.transition))
 
     def forget_soon(self, messages: Sequence[Message]) -> None:
         """Delete the outbox rows of messages of one task in the background."""

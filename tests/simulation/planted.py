@@ -277,7 +277,9 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
     ),
     "gates_are_read_once": (
-        Edit("agents.gates", "is None or self._now() - self._tried_at >= _FRESH:", "is None:"),
+        Edit(
+            "agents.gates", "is_outdated or time() - self._tried_at >= _FRESH_SECONDS", "self._tried_at < 0"
+        ),
     ),
     "release_chain_does_not_continue": (
         Edit(

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from functions.agents.gate_releases import ReleasingGates
 from functions.agents.gates import NoFreeSlotError
 from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind
@@ -15,7 +16,7 @@ from functions.operators.action_requests import Reason
 from functions.storage.table_contract import CorruptRowError, RowChange, TransientStorageError
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
-from tests.unit.gates.scene import QUEUE, SERVICE, Scene, seconds
+from tests.unit.gates.scene import QUEUE, SERVICE, SETTINGS, Scene, seconds
 from tests.unit.storage.virtual import virtual
 
 
@@ -242,3 +243,21 @@ async def test_healthy_traffic_costs_no_request() -> None:
         await gates.reply(QUEUE, virtual_now(), is_taken=True)
         await gates.report("down", OutcomeKind.NOT_BEGUN, virtual_now())
     assert (scene.table.reads, len(scene.table.transactions)) == requests
+
+
+@virtual
+async def test_clock_that_is_set_back_hides_no_hold() -> None:
+    """Neither from the calls of an instance, nor from the Supervisor, which reads the gates now."""
+    scene, ahead = Scene(), timedelta(minutes=10)
+    gates = ReleasingGates(
+        scene.hosts[0].storage,
+        settings=SETTINGS,
+        now=lambda: virtual_now() + ahead,
+        schedule_release=scene.schedule_release,
+    )
+    await gates.refresh()
+    ahead = timedelta()
+    await scene.hosts[1].gates.hold(SERVICE, "maintenance", "op")
+    for is_forced in (True, False):
+        await asyncio.sleep(3)
+        assert (await gates.refresh(is_forced=is_forced))[SERVICE].hold is not None
