@@ -136,7 +136,7 @@ def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
         return None
     try:
         results = definition.results(frozenset(definition.workflow.steps), "output")
-        return json_text("output", function(definition.payload(), results))
+        return json_text("output", function(definition.payload, results))
     except Exception as error:
         raise UnfitValueError(error_text(error)) from error
 
@@ -157,7 +157,10 @@ def checked_result(record: TaskRecord, registry: WorkflowRegistry, name: str, re
 
 
 class _Definition:
-    """The deployed definition of one task's version. Raises `NotDeployedError` if it is not deployed."""
+    """The deployed definition of one task's version, and its payload, which all functions of a plan share.
+
+    Raises `NotDeployedError` if the version is not deployed, or its model rejects the payload.
+    """
 
     def __init__(self, record: TaskRecord, registry: WorkflowRegistry) -> None:
         order = record.order
@@ -169,15 +172,12 @@ class _Definition:
             raise NotDeployedError(f"{version} is deployed with other steps than it was submitted with")
         self.workflow: Workflow[BaseModel] = workflow
         self._record, self._registry, self._version = record, registry, version
-        self.payload()
-
-    def payload(self) -> BaseModel:
-        """Return a new copy of the payload. Raises `NotDeployedError` if its model rejects it."""
         try:
-            return self.workflow.payload.model_validate_json(self._record.order.payload)
+            self.payload = workflow.payload.model_validate_json(order.payload)
         except Exception as error:
-            fault = error_text(error)
-            raise NotDeployedError(f"{self._version} is deployed with another payload: {fault}") from error
+            raise NotDeployedError(
+                f"{version} is deployed with another payload: {error_text(error)}"
+            ) from error
 
     def is_needed(self, spec: StepSpec) -> bool:
         """Return whether the condition of a step holds. An undo has no condition."""
@@ -235,20 +235,19 @@ class _Definition:
 
     def _inputs(self, spec: StepSpec, step: DefinedStep) -> tuple[Any, ...]:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
-        payload = self.payload()
         results = self.results(with_needs(self._record, spec.needs), f'step "{spec.step}"')
-        item = () if spec.item is None else (self._item(spec, step, payload),)
-        return (payload, results, *item)
+        item = () if spec.item is None else (self._item(spec, step),)
+        return (self.payload, results, *item)
 
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""
         step = self.workflow.steps[spec.step]
         if spec.item is not None and (step.undo is not None or self._record.direction is Direction.DO):
-            self._item(spec, step, self.payload())
+            self._item(spec, step)
 
-    def _item(self, spec: StepSpec, step: DefinedStep, payload: BaseModel) -> Any:
+    def _item(self, spec: StepSpec, step: DefinedStep) -> Any:
         try:
-            item = items_of(step, payload)[spec.item or 0]
+            item = items_of(step, self.payload)[spec.item or 0]
             is_same = item_digest(item) == spec.item_digest
         except Exception:  # noqa: BLE001 - a function of a definition may raise anything
             is_same = False
