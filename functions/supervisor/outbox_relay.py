@@ -92,22 +92,17 @@ class OutboxRelay:
                 self._failures[destination] = _MOST_FAILURES
             if self._failures[destination] >= _MOST_FAILURES:
                 break
-            if await self._is_sent(message):
+            try:
+                await within(_SEND_SECONDS, self._send(message))
+            except Exception as error:  # noqa: BLE001 - a sender may raise anything
+                self._report.add_failure(f"message {message.id}", error)
+                self._failures[destination] += 1
+            else:
                 self._failures[destination] = 0
                 self._accepting.add(destination)
                 sent.append(message)
-            else:
-                self._failures[destination] += 1
         self._report.sent += len(sent)
         return sent
-
-    async def _is_sent(self, message: Message) -> bool:
-        try:
-            await within(_SEND_SECONDS, self._send(message))
-        except Exception as error:  # noqa: BLE001 - a sender may raise anything
-            self._report.add_failure(f"message {message.id}", error)
-            return False
-        return True
 
     async def _delete(self, partition: str, changes: Sequence[RowChange]) -> None:
         """Delete rows, one by one if another Supervisor has deleted some of them."""

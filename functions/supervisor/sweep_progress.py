@@ -1,4 +1,4 @@
-"""The progress of sweeps: each is divided into units, and a sweep without time left continues at cursors.
+"""The progress of sweeps: each has a unit for each partition of its parts, and continues at cursors.
 
 All Supervisors share the rows of one partition: a heartbeat for each kind of sweep with the cursors, and the
 corrupt rows that operators know. Times are UTC.
@@ -31,8 +31,8 @@ _MOST_KNOWN, _MOST_NAMED = 500, 10
 _FORGOTTEN_AFTER = timedelta(days=7)
 _MOST_TRIES = 5
 
-#: Handles a page of rows after a cursor. It returns the next cursor, None at the end.
-type Unit = Callable[[str | None], Awaitable[str | None]]
+#: Handles a page of rows of a partition after a cursor. It returns the next cursor, None at the end.
+type Page = Callable[[str, str | None], Awaitable[str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +91,17 @@ class SweepReport:
         _log.warning("%s: %s: %s", what, type(error).__name__, error)
 
 
-async def run_units(
-    units: Mapping[str, Unit], report: SweepReport, *, at_once: int, is_over: Callable[[], bool]
+async def run_part(
+    part: str, page: Page, report: SweepReport, *, at_once: int, is_over: Callable[[], bool]
 ) -> None:
-    """Run units page by page, in the order of the report. A unit that fails keeps its cursor."""
-    waiting = iter([name for name in report.left if name in units])
+    """Run the units of a part page by page, first those left over. A unit that fails keeps its cursor."""
+    waiting = iter([name for name in report.left if name.startswith(f"{part} ")])
 
     async def work() -> None:
         for name in waiting:
             try:
                 while not is_over():
-                    cursor = await units[name](report.left[name])
+                    cursor = await page(name.removeprefix(f"{part} "), report.left[name])
                     if cursor is None:
                         del report.left[name]
                         break
@@ -136,14 +136,15 @@ class SupervisorRows:
             return None
         return decoded(kind, lambda: _HEARTBEAT.validate_json(joined(row, "Heartbeat") or ""))
 
-    async def begin(self, kind: str, units: Iterable[str]) -> SweepReport:
-        """Return the report of a new sweep; units that the last one left come first."""
+    async def begin(self, kind: str, parts: Mapping[str, Iterable[str]]) -> SweepReport:
+        """Return the report of a new sweep of partitions by part; units that the last one left come first."""
         left: Mapping[str, str | None] = {}
         try:
             heartbeat = await self.heartbeat(kind)
             left = {} if heartbeat is None else heartbeat.left
         except CorruptRowError as error:
             _log.warning("%s; the sweep starts at the beginning", error)
+        units = [f"{part} {partition}" for part, partitions in parts.items() for partition in partitions]
         names = sorted(units, key=lambda name: name not in left)
         return SweepReport(self._now(), {name: left.get(name) for name in names})
 

@@ -18,11 +18,11 @@ from functions.storage.row_keys import ALL_TASKS, order_key, shard_name, sortabl
 from functions.storage.table_contract import RowChange
 from functions.storage.table_maintenance import IndexRepair, delete_finished
 from functions.storage.task_storage import TaskStorage
-from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_units
+from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_part
 
 #: Time of a sweep, after which no further page is read.
 _SWEEP_TIME = timedelta(seconds=180)
-#: Shards that are compared at once, about 20 MB each, and shards in which tasks are deleted at once.
+#: Shards that are compared at once, about 20 MB each, and shards in which rows are deleted at once.
 _COMPARED_AT_ONCE, _PURGED_AT_ONCE = 2, 8
 #: Tasks that are deleted before the time is looked at again.
 _PURGED_PAGE = 20
@@ -52,30 +52,29 @@ class TableSweep:
 
     async def run(self) -> SweepReport:
         """Sweep once, and write the heartbeat. Raises `TransientStorageError`."""
-        repairs = {f"index {shard:03d}": shard for shard in range(self._storage.shards)}
-        purges = {f"retention {shard:03d}": shard for shard in range(self._storage.shards)}
-        expiries = {f"reservations {shard:03d}": shard for shard in range(self._storage.shards)}
-        report = await self._rows.begin(_KIND, [*repairs, *purges, *expiries])
+        parts = {
+            "index": (self._compare, _COMPARED_AT_ONCE),
+            "retention": (self._delete_finished, _PURGED_AT_ONCE),
+            "reservations": (self._delete_reservations, _PURGED_AT_ONCE),
+        }
+        shards = [shard_name(shard) for shard in range(self._storage.shards)]
+        report = await self._rows.begin(_KIND, dict.fromkeys(parts, shards))
         ends_at = report.began_at + _SWEEP_TIME
-
-        def is_over() -> bool:
-            return self._now() >= ends_at
-
-        compare = {name: partial(self._compare, report, shard) for name, shard in repairs.items()}
-        purge = {name: partial(self._delete_finished, report, shard) for name, shard in purges.items()}
-        expire = {name: partial(self._delete_reservations, report, shard) for name, shard in expiries.items()}
-        await asyncio.gather(
-            run_units(compare, report, at_once=_COMPARED_AT_ONCE, is_over=is_over),
-            run_units(purge | expire, report, at_once=_PURGED_AT_ONCE, is_over=is_over),
+        work = (
+            run_part(
+                part, partial(page, report), report, at_once=at_once, is_over=lambda: self._now() >= ends_at
+            )
+            for part, (page, at_once) in parts.items()
         )
+        await asyncio.gather(*work)
         await self._rows.record(_KIND, report)
         return report
 
-    async def _compare(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
+    async def _compare(self, report: SweepReport, shard: str, cursor: str | None) -> str | None:
         """Compare the next window of tasks with their index rows."""
         if cursor is not None:  # a process that ends in a long window has made progress
             await self._rows.record(_KIND, report)
-        window = await self._repair.compare(shard, cursor)
+        window = await self._repair.compare(int(shard), cursor)
         report.add_corrupt(window.corrupt)
         report.examined += window.tasks
         report.created += window.created
@@ -83,22 +82,22 @@ class TableSweep:
         report.failed += window.failed
         return window.cursor
 
-    async def _delete_finished(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
+    async def _delete_finished(self, report: SweepReport, shard: str, cursor: str | None) -> str | None:
         """Delete the next tasks whose retention has ended."""
         before = self._now() - self._retention
-        page = await delete_finished(self._storage, shard, before, cursor=cursor, most=_PURGED_PAGE)
+        page = await delete_finished(self._storage, int(shard), before, cursor=cursor, most=_PURGED_PAGE)
         report.add_corrupt(page.corrupt)
         report.purged += page.deleted
         report.failed += page.failed
         return page.cursor
 
-    async def _delete_reservations(self, report: SweepReport, shard: int, cursor: str | None) -> str | None:
+    async def _delete_reservations(self, report: SweepReport, shard: str, cursor: str | None) -> str | None:
         """Delete the next reservations that no order has followed, if the backlog of orders is known."""
         measured, before = await read_intake(self._storage.table), self._now() - self._reserved_for
         if measured is None or not measured.has_none_before(before, self._now()):
             return None
         query = replace(ALL_TASKS, beyond=cursor, having="Reserved")
-        async for page in every_page(self._storage.table, shard_name(shard), query):
+        async for page in every_page(self._storage.table, shard, query):
             for row in page.rows:
                 if str(row["Reserved"]) < sortable(before):
                     task = str(row["RowKey"]).partition("|")[0]

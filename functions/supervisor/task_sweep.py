@@ -28,7 +28,7 @@ from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_
 from functions.storage.table_contract import CorruptRowError, Row, RowQuery, Table, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
-from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows, SweepReport, run_units
+from functions.supervisor.sweep_progress import SUPERVISOR, Page, SupervisorRows, SweepReport, run_part
 
 _log = logging.getLogger(__name__)
 
@@ -74,32 +74,26 @@ class TaskSweep:
         Raises `TransientStorageError` if the gates cannot be read: no deadline is decided without the holds.
         """
         shards = [shard_name(shard) for shard in range(self._storage.shards)]
-        due, suspended = ({f"{kind} {shard}": shard for shard in shards} for kind in ("due", "suspended"))
-        outboxes = {f"outbox {each}": each for each in (*shards, self._gates.partition, SUPERVISOR)}
-        chains = {"release chains": ""}
-        report = await self._rows.begin("sweep", [*chains, *due, *suspended, *outboxes])
+        outboxes = [*shards, self._gates.partition, SUPERVISOR]
+        parts = {"release": ["chains"], "due": shards, "suspended": shards, "outbox": outboxes}
+        report = await self._rows.begin("sweep", parts)
         await self._gates.refresh(is_forced=True)
         report.corrupt |= self._gates.corrupt
         relay = OutboxRelay(self._storage.table, report, send=self._send, now=self._now)
         recoveries = asyncio.Semaphore(self._recoveries)
         examine = partial(self._examine, report, recoveries, is_overloaded=is_overloaded)
-        work = (
-            (chains, lambda *_: self._gates.start_missing_chains()),
-            (due, partial(self._examine_page, report, examine)),
-            (suspended, partial(self._resume_page, report)),
-            (outboxes, relay.send_page),
-        )
+        pages: dict[str, Page] = {
+            "release": lambda *_: self._gates.start_missing_chains(),
+            "due": partial(self._examine_page, report, examine),
+            "suspended": partial(self._resume_page, report),
+            "outbox": relay.send_page,
+        }
         ends_at = report.began_at + _SWEEP_TIME
-        pools = (
-            run_units(
-                {name: partial(page, partition) for name, partition in units.items()},
-                report,
-                at_once=_SHARDS_AT_ONCE,
-                is_over=lambda: self._now() >= ends_at,
-            )
-            for units, page in work
+        work = (
+            run_part(part, page, report, at_once=_SHARDS_AT_ONCE, is_over=lambda: self._now() >= ends_at)
+            for part, page in pages.items()
         )
-        await asyncio.gather(*pools)
+        await asyncio.gather(*work)
         await self._rows.record("sweep", report)
         return report
 

@@ -72,23 +72,6 @@ async def test_index_is_repaired_and_old_tasks_are_deleted() -> None:
 
 
 @virtual
-async def test_tasks_that_fail_are_counted_by_both_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two in the comparison, three in the retention."""
-    process = await filled(SimulatedTable(), 1)
-    compare = process.full._repair.compare
-
-    async def failing_compare(*place: Any) -> Any:
-        return replace(await compare(*place), failed=2)
-
-    async def failing_delete(*place: Any, **options: Any) -> Any:
-        return replace(await delete_finished(*place, **options), failed=3)
-
-    process.full._repair.compare = failing_compare  # type: ignore[method-assign, assignment]
-    monkeypatch.setattr("functions.supervisor.table_sweep.delete_finished", failing_delete)
-    assert (await process.full.run()).failed == 5
-
-
-@virtual
 async def test_sweep_without_time_left_is_continued_the_next_time() -> None:
     """Both parts make progress in each run, and no task is compared twice before all were."""
     table = SimulatedTable()
@@ -127,8 +110,8 @@ async def test_progress_within_a_long_sweep_survives_the_end_of_the_process() ->
 
 
 @virtual
-async def test_shard_that_fails_hides_no_other() -> None:
-    """It is counted, and comes first in the next run."""
+async def test_shard_that_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted, as are the tasks that fail in both parts, and comes first in the next run."""
     table = SimulatedTable()
     process = await filled(table, 30, shards=3)
     compare = process.full._repair.compare
@@ -136,12 +119,16 @@ async def test_shard_that_fails_hides_no_other() -> None:
     async def failing(shard: int, cursor: str | None = None) -> object:
         if shard == 0:
             raise TransientStorageError("it does not answer")
-        return await compare(shard, cursor)
+        return replace(await compare(shard, cursor), failed=10)
+
+    async def failing_delete(*place: Any, **options: Any) -> object:
+        return replace(await delete_finished(*place, **options), failed=100)
 
     process.full._repair.compare = failing  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr("functions.supervisor.table_sweep.delete_finished", failing_delete)
     for _ in range(2):
         report = await process.full.run()
-        assert (report.failed, report.left) == (1, {"index 000": None})
+        assert (report.failed, report.left) == (321, {"index 000": None})
         assert 0 < report.examined < 30
 
 
@@ -175,11 +162,11 @@ async def test_corrupt_rows_that_the_list_does_not_keep_are_logged(caplog: pytes
 async def test_cursors_of_all_shards_fit_into_the_heartbeat() -> None:
     """A property holds 64 KiB."""
     table = SimulatedTable()
-    rows, units = SupervisorRows(table, virtual_now), [f"index {shard:03d}" for shard in range(768)]
-    report = await rows.begin("sweep", units)
-    report.left = dict.fromkeys(units, "x" * 150)
+    rows, parts = SupervisorRows(table, virtual_now), {"index": [f"{shard:03d}" for shard in range(768)]}
+    report = await rows.begin("sweep", parts)
+    report.left = dict.fromkeys(report.left, "x" * 150)
     await rows.record("sweep", report)
-    assert (await rows.begin("sweep", units)).left == report.left
+    assert (await rows.begin("sweep", parts)).left == report.left
 
 
 # Reservations
