@@ -195,7 +195,7 @@ class _Definition:
             return "{}"
         request = json_text("request", step.request(*self._inputs(spec, step)))
         if spec.type is StepType.WORKFLOW:
-            child = self._registry.find(spec.workflow)
+            child = self._registry.accepting(spec.workflow, request)
             if child is None:
                 raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
             child.specs_of(child.payload.model_validate_json(request))

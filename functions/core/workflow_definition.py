@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -211,6 +212,18 @@ class WorkflowRegistry:
     def find(self, name: str, version: int | None = None) -> Workflow[Any] | None:
         """Return a version of a workflow, by default the newest; None if it is not deployed here."""
         return self._newest.get(name) if version is None else self._versions.get((name, version))
+
+    def accepting(self, name: str, payload: str) -> Workflow[Any] | None:
+        """Return the newest version of a workflow that accepts a payload (JSON), or else the newest one.
+
+        A parent's request may have been recorded before a stricter version was deployed.
+        """
+        versions = [each for each in self if each.name == name]
+        for workflow in sorted(versions, key=lambda each: -each.version):
+            with suppress(Exception):  # a model's validator may raise anything
+                workflow.payload.model_validate_json(payload)
+                return workflow
+        return self.find(name)
 
     @property
     def queue_agents(self) -> frozenset[str]:

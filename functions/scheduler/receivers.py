@@ -129,7 +129,7 @@ class Receivers:
     async def _start_child(self, message: Message) -> None:
         """Admit the task of a workflow step. A task on record stays as it is."""
         body: Any = message.body
-        workflow = self.registry.find(body["workflow"])
+        workflow = self.registry.accepting(body["workflow"], body["payload"])
         parent = await self._cached(message.task, is_newest=True)
         if not message.id.startswith(f"{message.task}.{parent.order.run_id}."):
             return  # of an earlier task of this id
