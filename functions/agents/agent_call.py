@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -16,6 +17,25 @@ from functions.core.step_definition import Retry
 from functions.core.task_events import OutcomeKind, StepEnded
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind, outcome_of
+
+
+@dataclass(slots=True)
+class Changes:
+    """The requests of one start that change something.
+
+    `open` ones are under way, or wait for a connection or an attempt. `unanswered` ones have left, and they
+    have no clear answer. `is_accepted`: one was answered with success. `is_cut_off`: a wait was cancelled.
+    """
+
+    open: int = 0
+    unanswered: int = 0
+    is_accepted: bool = False
+    is_cut_off: bool = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether a request may have had an effect, or may still have one."""
+        return self.open > 0 or self.unanswered > 0 or self.is_accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +60,7 @@ class AgentCall:
     is_look_up: bool = False
     do_result: str | None = None
     retry: Retry | None = None
+    changes: Changes = field(default_factory=Changes, repr=False, compare=False)
 
     def ended(self, outcome: CallOutcome) -> StepEnded:
         """Return the outcome as an event of the task. The result of an undo is not recorded."""
@@ -138,8 +159,7 @@ class UnusableResultError(Exception):
 async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
     """Carry out a call until its deadline, and return the outcome. It raises nothing."""
     try:
-        async with asyncio.timeout((call.complete_by - now).total_seconds()):
-            return CallOutcome(OutcomeKind.DONE, await agent.carry_out(call))
+        return CallOutcome(OutcomeKind.DONE, await _within(call, now, agent.carry_out(call)))
     except RefusedError as error:
         kind = OutcomeKind.REFUSED if call.idempotent or not error.has_unanswered else OutcomeKind.UNKNOWN
         return CallOutcome(kind, bounded(str(error)), error.has_unanswered and call.idempotent)
@@ -157,12 +177,23 @@ async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome
 async def look_up(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
     """Look up the outcome of a call until its deadline, and return it. It raises nothing."""
     try:
-        async with asyncio.timeout((call.complete_by - now).total_seconds()):
-            found = await agent.find(call)
+        found = await _within(call, now, agent.find(call))
         kind = outcome_of(found.finding, fences_starts=agent.fences_starts)
         return CallOutcome(kind, found.result if kind is OutcomeKind.DONE else str(found.finding))
     except Exception as error:  # noqa: BLE001 - an Agent may raise or return anything
         return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
+
+
+async def _within[ResultT](call: AgentCall, now: datetime, work: Awaitable[ResultT]) -> ResultT:
+    """Await the work of an Agent until the deadline. A future that it cancels is its error."""
+    try:
+        async with asyncio.timeout((call.complete_by - now).total_seconds()):
+            return await work
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("the Agent was interrupted") from error
 
 
 def call_of(

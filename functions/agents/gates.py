@@ -79,22 +79,31 @@ class CallLimits:
         Raises `NoFreeSlotError` if no call may begin until a time (UTC). The outcome is then *not begun*, and
         is not reported: it says nothing about the service. A new limit counts calls that begin after it.
         """
-        limit = self._limit(name)
-        if limit is None:
+        if self._limit(name) is None:
             yield
             return
-        if name not in self._slots or self._slots[name][0] != limit:
-            self._slots[name] = limit, asyncio.Semaphore(limit)
-        slots = self._slots[name][1]
         try:
             async with asyncio.timeout((until - self._now()).total_seconds()):
-                await slots.acquire()
+                slots = await self._slot(name)
         except TimeoutError:
-            raise NoFreeSlotError(f"{limit} calls of {name} were under way") from None
+            raise NoFreeSlotError(f"{self._limit(name)} calls of {name} were under way") from None
         try:
             yield
         finally:
-            slots.release()
+            if slots is not None:
+                slots.release()
+
+    async def _slot(self, name: str) -> asyncio.Semaphore | None:
+        """Return the semaphore of which one slot is taken, None without a limit."""
+        while (limit := self._limit(name)) is not None:
+            if name not in self._slots or self._slots[name][0] != limit:
+                self._slots[name] = limit, asyncio.Semaphore(limit)
+            slots = self._slots[name][1]
+            await slots.acquire()
+            if slots is self._slots[name][1] and limit == self._limit(name):
+                return slots
+            slots.release()  # the limit has changed: the next one that waits moves, too
+        return None
 
 
 class Gates(CallLimits):

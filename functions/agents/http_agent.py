@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -23,11 +22,12 @@ from pydantic_core import from_json, to_jsonable_python
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from functions.agents import agent_call
-from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
+from functions.agents.agent_call import AgentCall, Changes, NotBegunError, RefusedError, UnusableResultError
 from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
 from functions.core.step_definition import Retry
+from functions.http.destinations import is_traced
 from functions.messaging.agent_messages import Finding
 from functions.service_credentials import Credential, NoTokenError
 from functions.telemetry.instruments import RETRIES, Field
@@ -90,21 +90,6 @@ class Found[R](agent_call.LookUpAnswer):
     value: R | None = None
 
 
-@dataclass(slots=True)
-class _Changes:
-    """The requests of one start that change something.
-
-    `unanswered` have no clear answer. `is_accepted`: one was answered with success.
-    """
-
-    unanswered: int = 0
-    is_accepted: bool = False
-
-
-#: The requests of the start that is being carried out.
-_CHANGES: ContextVar[_Changes | None] = ContextVar("changes", default=None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteService:
     """The access to one remote service below `address`.
@@ -126,11 +111,11 @@ class RemoteService:
 class _Sending:
     """One request. It `has_left` once its first byte may be sent, and counts then as unanswered."""
 
-    def __init__(self, service: RemoteService, changes: _Changes, *, is_change: bool, is_once: bool) -> None:
+    def __init__(self, service: RemoteService, changes: Changes, *, is_change: bool, is_once: bool) -> None:
         self.session = service.once_session() if is_once else service.session()
         self.is_once, self.has_left = is_once, False
         self._changes, self._is_change = changes, is_change
-        if not self.session.trace_configs:
+        if not is_traced(self.session):
             self.leave()
 
     def leave(self) -> None:
@@ -171,20 +156,24 @@ class HttpAgent:
 
     async def carry_out(self, call: Call) -> str:
         """Do or undo a step; return the result as JSON."""
-        changes = _Changes()
-        token = _CHANGES.set(changes)
+        changes = call.changes
         try:
             if call.direction is Direction.DO:
                 return _result_text(await self.do(call))
             await self.undo(call)
         except RefusedError as error:
             is_later = changes.is_accepted and isinstance(error, StatusRefusedError)
-            error.has_unanswered |= changes.unanswered > 0 or is_later
+            error.has_unanswered |= changes.open > 0 or changes.unanswered > 0 or is_later
             raise
-        else:
-            return "{}"
-        finally:
-            _CHANGES.reset(token)
+        except NotBegunError as error:
+            if changes.has_begun:
+                raise ServiceError(str(error)) from None
+            raise
+        except asyncio.CancelledError:
+            if changes.is_cut_off and not changes.has_begun:
+                raise agent_call.NothingSentError from None
+            raise
+        return "{}"
 
     async def post[R: BaseModel | dict[str, Any] = dict[str, Any]](
         self, path: str, json: Body, call: Call, *, returns: type[R] | None = None
@@ -216,7 +205,7 @@ class HttpAgent:
         try:
             answer: R = self._parsed(await self._send("GET", path, b"", call), returns)
         except (RefusedError, UnusableResultError) as error:
-            if _changes().is_accepted:
+            if call.changes.is_accepted:
                 raise UnusableResultError(str(error)) from None
             if isinstance(error, RefusedError):
                 raise
@@ -240,9 +229,9 @@ class HttpAgent:
         try:
             text = json if isinstance(json, str) else json_text("request", dict(json))
         except UnfitValueError as error:
-            raise RefusedError(str(error), has_unanswered=_changes().is_accepted) from None
+            raise RefusedError(str(error), has_unanswered=call.changes.is_accepted) from None
         content = await self._send(method, path, text.encode(), call)
-        _changes().is_accepted = True
+        call.changes.is_accepted = True
         try:
             return self._parsed(content, None if returns is dict else returns)
         except UnusableResultError as error:
@@ -252,11 +241,14 @@ class HttpAgent:
 
     async def _send(self, method: str, path: str, body: bytes, call: Call) -> bytes:
         """Send a request until it has a clear answer; return the body of a success."""
-        service, changes = self._service, _changes()
+        service, changes = self._service, call.changes
         is_change = method != "GET"
         may_repeat = call.idempotent or not is_change
 
+        has_left = False
+
         async def attempt() -> bytes:
+            nonlocal has_left
             sending = _Sending(service, changes, is_change=is_change, is_once=not may_repeat)
             try:
                 answer = await self._attempt(method, path, body, call, sending)
@@ -266,6 +258,8 @@ class HttpAgent:
             except _FailedAttemptError as error:
                 error.has_left = sending.has_left
                 raise
+            finally:
+                has_left |= sending.has_left
             changes.unanswered -= is_change
             return answer
 
@@ -278,16 +272,19 @@ class HttpAgent:
             before_sleep=partial(_log_retry, service.name),
             reraise=True,
         )
+        changes.open += is_change
         try:
             return await attempts(attempt)
         except asyncio.CancelledError:
-            if is_change and not (changes.unanswered or changes.is_accepted):
-                raise agent_call.NothingSentError from None
+            changes.is_cut_off = True
+            changes.unanswered += has_left and not is_change
             raise
         except _FailedAttemptError as error:
             if error.has_left or changes.unanswered or changes.is_accepted:
                 raise ServiceError(str(error)) from None
             raise NotBegunError(str(error)) from None
+        finally:
+            changes.open -= is_change
 
     async def _attempt(self, method: str, path: str, body: bytes, call: Call, sending: _Sending) -> bytes:
         """Send a request once, one that must not be repeated with all of the time left."""
@@ -317,7 +314,7 @@ class HttpAgent:
                     allow_redirects=False,
                     timeout=timeout,
                     trace_request_ctx=sending.leave,
-                    middlewares=(self._send_once,) if is_once else (),
+                    middlewares=(self._send_once,),
                 )
                 async with request as answer:
                     record_status(span, answer.status)
@@ -342,7 +339,7 @@ class HttpAgent:
     def _check_status(self, answer: aiohttp.ClientResponse, content: bytes) -> None:
         status, text = answer.status, f"{self._service.name} answered {answer.status}"
         if status in {408, 425, 429} or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            retry_after = retry_after_seconds(answer.headers.get("Retry-After"), self._service.now())
+            retry_after = retry_after_seconds(answer.headers.get("Retry-After", ""), self._service.now())
             raise _FailedAttemptError(text, retry_after)
         if status >= HTTPStatus.MULTIPLE_CHOICES:
             excerpt = content[: 4 * _MOST_EXCERPT].decode(errors="replace")[:_MOST_EXCERPT]
@@ -383,7 +380,7 @@ class RestAgent(HttpAgent):
 
 def resource_of(call: Call) -> str:
     """Return the name of a task's resource at a service: `{task}.{run id}`, of an item `….{item}`."""
-    resource, _, item = call.effect_key.partition("/")[0], *call.step.partition(".")[1:]
+    resource, item = call.effect_key.partition("/")[0], call.step.partition(".")[2]
     return f"{resource}.{item}" if item else resource
 
 
@@ -393,10 +390,8 @@ def content_of(call: Call) -> dict[str, Any]:
     return content
 
 
-def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+def retry_after_seconds(header: str, now: datetime) -> float | None:
     """Return the seconds of a `Retry-After` header (RFC 9110 §10.2.3), None if it is unusable."""
-    if header is None:
-        return None
     if header.strip().isdecimal():
         return float(header.strip())
     try:
@@ -405,10 +400,6 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max(0.0, (at - now).total_seconds())
-
-
-def _changes() -> _Changes:
-    return _CHANGES.get() or _Changes()
 
 
 def _wait(retry: Retry, random: Random, state: RetryCallState) -> float:
@@ -430,13 +421,11 @@ def _log_retry(service: str, state: RetryCallState) -> None:
 
 
 async def _content_of(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body, cut off shortly after the largest usable size."""
-    content = b""
-    async for part in answer.content.iter_any():
-        content += part
-        if len(content) > _MOST_ANSWER_BYTES:
-            break
-    return content
+    """Return the body, cut off after the largest usable size."""
+    try:
+        return await answer.content.readexactly(_MOST_ANSWER_BYTES + 1)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
 
 
 def _result_text(result: object) -> str:

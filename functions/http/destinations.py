@@ -76,19 +76,27 @@ def _may_be_reached(address: Address, *, here: bool) -> bool:
     return not (plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain.is_reserved)
 
 
-def new_session(connector: TCPConnector) -> ClientSession:
-    """Return a client without cookies, which would be sent with the requests of all other tasks.
+class _SentTrace(TraceConfig):
+    """Calls the `trace_request_ctx` of a request, a function, before its first byte is sent."""
 
-    It calls the `trace_request_ctx` of a request, a function, before the first byte is sent.
-    """
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_request_headers_sent.append(self._mark)
 
-    async def mark(_session: ClientSession, context: Any, _headers: Any) -> None:
+    @staticmethod
+    async def _mark(_session: ClientSession, context: Any, _headers: Any) -> None:
         if context.trace_request_ctx is not None:
             context.trace_request_ctx()
 
-    trace = TraceConfig()
-    trace.on_request_headers_sent.append(mark)
-    return ClientSession(connector=connector, cookie_jar=DummyCookieJar(), trace_configs=[trace])
+
+def is_traced(session: ClientSession) -> bool:
+    """Return whether a session says when a request leaves."""
+    return any(isinstance(each, _SentTrace) for each in session.trace_configs)
+
+
+def new_session(connector: TCPConnector) -> ClientSession:
+    """Return a client without cookies, which would be sent with the requests of all other tasks."""
+    return ClientSession(connector=connector, cookie_jar=DummyCookieJar(), trace_configs=[_SentTrace()])
 
 
 @cache

@@ -223,18 +223,21 @@ class _Run:
 
     async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
         """Call the Agent of a step if its gate has a slot before half of the time is over; or look up."""
-        agent, now = self._runs.agents.get(spec.agent), self._runs.now()
+        agent, gates, now = self._runs.agents.get(spec.agent), self._runs.gates, self._runs.now()
         try:
             if agent is None or now >= call.complete_by:
                 reason = "its Agent is not here" if agent is None else "its start was recorded too late"
                 return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, reason)
-            async with self._runs.gates.call(spec.gate, now + (call.complete_by - now) / 2):
-                began_at, gate = self._runs.now(), self._runs.gates.of(spec.gate)
-                is_closed = gate is not None and gate.blocks(is_released=True) and not call.is_look_up
+            before = gates.of(spec.gate)
+            async with gates.call(spec.gate, now + (call.complete_by - now) / 2):
+                await gates.refresh()
+                began_at, gate = self._runs.now(), gates.of(spec.gate)
+                is_released = gate is None or (before and before.changed_at) == gate.changed_at
+                is_closed = gate is not None and gate.blocks(is_released=is_released) and not call.is_look_up
                 begin = look_up if call.is_look_up else carry_out
                 outcome = _CLOSED if is_closed else await begin(agent, call, began_at)
             if not (call.is_look_up or is_closed):
-                await self._runs.gates.report(spec.gate, outcome.kind, began_at)
+                await gates.report(spec.gate, outcome.kind, began_at)
         except NoFreeSlotError as error:
             outcome = _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
         finally:

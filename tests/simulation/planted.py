@@ -420,7 +420,11 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("scheduler.run", "steps_at_once - calls", "steps_at_once - min(calls, 0)"),
     ),
     "calls_outlast_their_deadline": (
-        Edit("agents.agent_call", "()):\n            return C", "() + 30):\n            return C"),
+        Edit(
+            "agents.agent_call",
+            "total_seconds()):\n            return await",
+            "total_seconds() + 30):\n            return await",
+        ),
     ),
     "undo_is_cancelled": (
         Edit("core.operator_rules", "if is_undoing or (decided", "if record.failures or (decided"),

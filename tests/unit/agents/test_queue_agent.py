@@ -155,6 +155,10 @@ async def test_request_is_carried_out_and_its_reply_echoes_it(bench: Bench, *, i
     assert bench.replies == [
         AgentReply.model_validate_json(json.dumps({**ECHO, "outcome": "done", "result": {"paid": True}}))
     ]
+    assert SECRET not in str(bench.table.rows)  # the key is a digest of the start id
+    assert [(row["Task"], row["Step"], row["Epoch"]) for row in bench.requests] == [
+        ("task-1", "payment", 2) for _ in range(not idempotent)
+    ]
 
 
 async def test_undo_has_the_result_of_the_do(bench: Bench) -> None:
@@ -297,25 +301,21 @@ async def test_delivery_after_a_crash_replies_unknown(
     assert "task task-1 step payment: begun by an earlier delivery" in caplog.text
 
 
-async def test_no_secret_is_in_the_table(bench: Bench) -> None:
-    """The key is a digest of the start id."""
-    await bench.take(idempotent=False)
-    assert SECRET not in str(bench.table.rows)
-    [row] = bench.requests
-    assert (row["Task"], row["Step"], row["Epoch"]) == ("task-1", "payment", 2)
-
-
-async def test_defect_is_not_retried(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails immediately, so that it is seen."""
+@pytest.mark.parametrize("error", [TypeError, TransientStorageError])
+async def test_nothing_is_begun_without_a_record(
+    error: type[Exception], bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message is delivered again. A defect fails immediately, so that it is seen."""
 
     async def fail(*_: object) -> None:
-        raise TypeError("a defect")
+        raise error("not written")
 
     monkeypatch.setattr(bench.table, "send", fail)
     began_at = virtual_now()
-    with pytest.raises(TypeError):
+    with pytest.raises(error):
         await bench.take(idempotent=False)
-    assert virtual_now() == began_at
+    assert (bench.script.calls, bench.replies) == ([], [])
+    assert (virtual_now() == began_at) is (error is TypeError)
 
 
 @pytest.mark.parametrize("fault", [TableFault.NO_ANSWER, TableFault.REPEATED, TableFault.NOT_SENT])
@@ -324,14 +324,6 @@ async def test_own_beginning_is_known_after_a_fault_of_the_table(fault: TableFau
     bench.table.fail_next(fault)
     await bench.take(idempotent=False)
     assert (len(bench.script.calls), bench.outcomes) == (1, ["done"])
-
-
-async def test_nothing_is_begun_without_a_record(bench: Bench) -> None:
-    """The message is delivered again."""
-    bench.table.fault = lambda: TableFault.NOT_SENT
-    with pytest.raises(TransientStorageError):
-        await bench.take(idempotent=False)
-    assert (bench.script.calls, bench.replies) == ([], [])
 
 
 async def test_request_whose_beginning_outlasts_its_deadline_is_not_sent(bench: Bench) -> None:

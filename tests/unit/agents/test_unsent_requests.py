@@ -19,7 +19,7 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from functions.agents import agent_call
-from functions.agents.http_agent import RemoteService, RestAgent
+from functions.agents.http_agent import Call, HttpAgent, RemoteService, RestAgent
 from functions.core.task_events import OutcomeKind
 from functions.host_functions import utc_now
 from functions.http import destinations
@@ -53,6 +53,18 @@ class _NoAnswer(AbstractResolver):
 async def _carry_out(
     session: aiohttp.ClientSession, address: str, *, seconds: float = 1, token: bool = False, **fields: Any
 ) -> OutcomeKind:
+    return (await _outcome(RestAgent, session, address, seconds=seconds, token=token, **fields)).kind
+
+
+async def _outcome(
+    agent: type[HttpAgent],
+    session: aiohttp.ClientSession,
+    address: str,
+    *,
+    seconds: float = 5,
+    token: bool = False,
+    **fields: Any,
+) -> agent_call.CallOutcome:
     access = RemoteService(
         name="payment",
         address=address,
@@ -64,7 +76,7 @@ async def _carry_out(
     )
     now = utc_now()
     call = new_call(complete_by=now + timedelta(seconds=seconds), **fields)
-    return (await agent_call.carry_out(RestAgent(access), call, now)).kind
+    return await agent_call.carry_out(agent(access), call, now)
 
 
 @asynccontextmanager
@@ -77,7 +89,9 @@ async def _serving(answer: Callable[[int], bytes]) -> AsyncIterator[tuple[str, l
             while True:
                 heads.append(await reader.readuntil(b"\r\n\r\n"))
                 await reader.readexactly(len(new_call().request))
-                writer.write(answer(len(heads)))
+                writer.write(text := answer(len(heads)))
+                if text and not text.endswith((b"}", b"\n")):
+                    break  # the connection is lost
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20) as server:
@@ -116,9 +130,9 @@ async def test_request_without_an_answer_is_unknown() -> None:
     """Also over a session that does not say when a request leaves."""
     async with _serving(lambda _: b"") as (address, heads), new_session(aiohttp.TCPConnector()) as session:
         assert await _carry_out(session, address) is OutcomeKind.UNKNOWN
-        async with aiohttp.ClientSession() as plain:
-            assert await _carry_out(plain, address) is OutcomeKind.UNKNOWN
-            assert await _carry_out(plain, "http://127.0.0.1:9") is OutcomeKind.UNKNOWN
+        async with aiohttp.ClientSession(trace_configs=[aiohttp.TraceConfig()]) as other:
+            assert await _carry_out(other, address) is OutcomeKind.UNKNOWN
+            assert await _carry_out(other, "http://127.0.0.1:9") is OutcomeKind.UNKNOWN
     assert len(heads) == 2
 
 
@@ -143,3 +157,69 @@ async def test_retry_after_of_no_time_does_not_shorten_the_backoff(after: str) -
     async with _serving(lambda _: answer) as (address, heads), new_session(aiohttp.TCPConnector()) as session:
         assert await _carry_out(session, address, seconds=2) is OutcomeKind.UNKNOWN
     assert 1 < len(heads) < 10
+
+
+class _TwoPosts(HttpAgent):
+    """Sends two posts side by side; the second one waits for its connection."""
+
+    async def do(self, call: Call) -> dict[str, Any]:
+        """Return nothing."""
+        await asyncio.gather(self.post("a", call.request, call), self.post("b", call.request, call))
+        return {}
+
+
+class _SlowFirst(HttpAgent):
+    """Does not wait long for its first post, and raises its error after the second one was accepted."""
+
+    async def do(self, call: Call) -> dict[str, Any]:
+        """Raise the first error."""
+        first = asyncio.wait_for(self.post("a", call.request, call), 0.3)
+        second = self.post("b", call.request, call)
+        for each in await asyncio.gather(first, second, return_exceptions=True):
+            if isinstance(each, BaseException):
+                raise each
+        return {}
+
+
+def _answer(status: int) -> bytes:
+    return f"HTTP/1.1 {status} X\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_refusal_beside_a_post_that_leaves_later_is_unclear(*, idempotent: bool) -> None:
+    """The other post waits for the only connection, and leaves after the refusal."""
+    async with (
+        _serving(lambda number: _answer(422 if number == 1 else 200)) as (address, heads),
+        new_session(aiohttp.TCPConnector(limit_per_host=1)) as session,
+    ):
+        outcome = await _outcome(_TwoPosts, session, address, idempotent=idempotent)
+        await asyncio.sleep(0.2)
+    assert len(heads) == 2
+    expected = (OutcomeKind.REFUSED, True) if idempotent else (OutcomeKind.UNKNOWN, False)
+    assert (outcome.kind, outcome.has_unanswered) == expected
+
+
+async def test_unsent_post_beside_an_accepted_one_is_unknown() -> None:
+    """Of a step that must not be repeated."""
+    async with (
+        _serving(lambda number: b"" if number == 1 else _answer(200)) as (address, heads),
+        new_session(aiohttp.TCPConnector(limit_per_host=1)) as session,
+        asyncio.TaskGroup() as others,
+    ):
+        others.create_task(_carry_out(session, address, seconds=0.8))
+        await asyncio.sleep(0.1)
+        outcome = await _outcome(_SlowFirst, session, address, idempotent=False)
+    assert len(heads) == 2
+    assert outcome.kind is OutcomeKind.UNKNOWN
+
+
+async def test_put_over_a_lost_connection_is_repeated_by_the_agent_only() -> None:
+    """So it counts as a request without an answer."""
+    answers = [_answer(200), b"HTTP/1.1 ", _answer(422)]
+    async with (
+        _serving(lambda number: answers[number - 1]) as (address, heads),
+        new_session(aiohttp.TCPConnector()) as session,
+    ):
+        assert await _carry_out(session, address) is OutcomeKind.DONE
+        outcome = await _outcome(RestAgent, session, address)
+    assert (len(heads), outcome.kind, outcome.has_unanswered) == (3, OutcomeKind.REFUSED, True)

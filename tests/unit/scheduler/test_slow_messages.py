@@ -8,15 +8,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from functions.agents.agent_call import AgentCall, NotBegunError
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.derive import ProcessState, derive
 from functions.core.step_definition import TimerStep
-from functions.core.task_events import Due
+from functions.core.task_events import Due, OutcomeKind
 from functions.messaging.task_messages import SchedulerMessage, WakeRequest
 from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import PRODUCTION, step
-from tests.unit.scheduler.world import World, workflow
+from tests.unit.scheduler.world import Process, World, workflow
 from tests.unit.storage.virtual import virtual
 
 
@@ -27,9 +29,10 @@ async def _scene(
     *,
     limit: int = 100,
     message: float = 0,
+    **options: Any,
 ) -> tuple[World, ReleasingGates]:
     """Return a world with tasks behind gates; a message of a release chain takes `message` seconds."""
-    world = World(workflow(step("pay", complete_within=seconds)), settings=PRODUCTION)
+    world = World(workflow(step("pay", complete_within=seconds, **options)), settings=PRODUCTION)
     world.services.behaviour["pay"] = answer
     process = world.process
 
@@ -51,6 +54,11 @@ async def _scene(
     return world, gates
 
 
+async def _five_seconds(_call: AgentCall) -> str:
+    await asyncio.sleep(5)
+    return '{"number":7}'
+
+
 async def _failures(world: World, tasks: int, *, sweeps: int) -> int:
     """Sweep every five seconds, and return the failures of all tasks."""
     records = []
@@ -66,18 +74,73 @@ async def _failures(world: World, tasks: int, *, sweeps: int) -> int:
 @virtual
 async def test_call_that_waits_for_a_slot_does_not_begin_during_a_hold() -> None:
     """The only slot is in use for five seconds at a time."""
-
-    async def answer(_call: AgentCall) -> str:
-        await asyncio.sleep(5)
-        return '{"number":7}'
-
-    world, gates = await _scene(answer, 20, 200, limit=1)
+    world, gates = await _scene(_five_seconds, 20, 200, limit=1)
     await asyncio.sleep(2)
     await gates.hold("pay", "maintenance", "op")
     await asyncio.sleep(4)
     begun = len(world.services.calls)
     await asyncio.sleep(120)
     assert len(world.services.calls) == begun == 1
+
+
+@virtual
+async def test_call_that_waits_for_a_slot_sees_the_hold_of_another_instance() -> None:
+    """The view of an instance without traffic is old when the slot is free."""
+
+    async def answer(_call: AgentCall) -> str:
+        await asyncio.sleep(25)
+        return '{"number":7}'
+
+    world, _ = await _scene(answer, 5, 200, limit=1)
+    await asyncio.sleep(5)
+    await Process(world).gates.hold("pay", "maintenance", "op")
+    await asyncio.sleep(150)
+    assert len(world.services.calls) == 1
+
+
+@virtual
+async def test_calls_that_wait_for_slots_begin_one_by_one_behind_a_half_open_gate() -> None:
+    """The circuit opened after their starts."""
+
+    async def answer(_call: AgentCall) -> str:
+        await asyncio.sleep(20)
+        raise RuntimeError("no answer")
+
+    world, gates = await _scene(answer, 30, 200, limit=10)
+    await asyncio.sleep(2)
+    await gates.report("pay", OutcomeKind.NOT_BEGUN, virtual_now())
+    await world.admit("late")
+    await asyncio.sleep(7)
+    await gates.release("pay", (await gates.read("pay"))[0].link)
+    await asyncio.sleep(2)
+    begun = len(world.services.calls)
+    await asyncio.sleep(11)
+    assert len(world.services.calls) - begun <= 2
+
+
+@virtual
+async def test_new_limit_counts_for_calls_that_wait() -> None:
+    """Calls of the old limit end in five seconds."""
+    world, gates = await _scene(_five_seconds, 60, 200, limit=10)
+    await asyncio.sleep(2)
+    await gates.set_calls_at_once("pay", 1)
+    await asyncio.sleep(5.1)
+    begun = len(world.services.calls)
+    await asyncio.sleep(20)
+    assert 0 < len(world.services.calls) - begun <= 4
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+@virtual
+async def test_agent_that_raises_cancelled_error_has_an_outcome(*, idempotent: bool) -> None:
+    """A future that its library awaits was cancelled."""
+
+    async def answer(_call: AgentCall) -> str:
+        raise asyncio.CancelledError
+
+    world, _ = await _scene(answer, 1, 200, idempotent=idempotent)
+    await asyncio.sleep(30)
+    assert (await world.record("t0")).do("pay").error is not None
 
 
 @virtual
