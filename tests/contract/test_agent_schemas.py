@@ -41,16 +41,10 @@ _OF_ANOTHER_TYPE: dict[str, list[Any]] = {
 }
 _WRONG_TIMES = ["today", "2026-11-21T12:01:00", "12:01:00Z"]
 _RESULT = {"reference": "P-2047"}
-#: Changes of a reply that break the rules of several fields.
+#: Changes of a reply that break the rules of several fields, beside those of the refused examples.
 _WRONG_TOGETHER: list[Message] = [
-    {"outcome": "done", "error": "slow"},
-    {"outcome": "done", "result": _RESULT, "no_result": "why"},
-    *({"outcome": outcome, "result": _RESULT} for outcome in ("refused", "not_taken", "unknown")),
+    *({"outcome": outcome, "result": _RESULT} for outcome in ("not_taken", "unknown")),
     {"outcome": "refused", "result": None, "no_result": "why"},
-    {"outcome": "not_done", "result": None},
-    {"outcome": "done", "fences_starts": True},
-    {"kind": "find", "outcome": "refused", "result": None},
-    {"kind": "find", "outcome": "not_taken", "result": None},
     {"kind": "find", "outcome": "not_done", "result": _RESULT},
 ]
 #: Keywords that are tested below, and those that only describe.

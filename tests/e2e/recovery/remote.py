@@ -127,33 +127,21 @@ class RemoteService:
     def shown(self, step: str, task: str) -> Mapping[str, Any] | None:
         """Return what a step's service shows of a task; None for nothing, as here."""
 
-    def given(self, _effect: str) -> Mapping[str, Any]:
-        """Return the answer of a service that has done what was requested."""
-        return {}
-
-    def is_new(self, effect: str) -> bool:
-        """Return whether the service carries an effect out, or has done it before."""
-        return effect not in self.done
-
     async def _step(self, request: web.Request) -> web.Response:
         step, resource = request.match_info["step"], request.match_info["task"]
         task, asked = resource.partition(".")[0], _ASKED[request.method]
         key = None if asked == "show" else f"{resource}/{step}/{asked}"
         if request.headers.get("Idempotency-Key") != key:
             return web.Response(status=400)
-        return await self.carry_out(request, f"{task}/{step}/{asked}")
-
-    async def carry_out(self, request: web.Request, effect: str) -> web.Response:
-        """Handle a call of any address as the script says."""
-        task, step, asked = effect.split("/")
+        effect = f"{task}/{step}/{asked}"
         behaviour = self._take(effect)
         if behaviour in _DOES_NOTHING:
             return await self._answer(request, effect, behaviour, {})
         if asked == "do" and f"{task}/{step}/undo" in self.done:
             return web.Response(status=410)
-        if asked != "show" and self.is_new(effect):
+        if asked != "show" and effect not in self.done:
             self.done.append(effect)
-        content = self.shown(step, task) if asked == "show" else self.given(effect)
+        content = self.shown(step, task) if asked == "show" else {}
         if content is None:
             return web.Response(status=404)
         return await self._answer(request, effect, behaviour, content)

@@ -1,6 +1,6 @@
-"""Three hosts that share the table: gates, runs, Supervisors, services and Agents behind queues.
+"""Three hosts that share the table, with a service and an Agent behind a queue. Hosts take turns.
 
-A host sees a gate as it was at most two seconds ago. Messages are received by each host in turn.
+A host sees a gate as it was at most two seconds ago.
 """
 
 from __future__ import annotations
@@ -8,58 +8,36 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import cycle
 from typing import Any
 
-from functions.agents.gate_releases import ReleasingGates
-from functions.core.derive import ready_steps
+from functions.agents.agent_call import AgentCall, NotBegunError
 from functions.core.gate_rules import Gate
-from functions.core.record import (
-    Direction,
-    Message,
-    OperationState,
-    RuleSettings,
-    StepSpec,
-    StepType,
-    TaskRecord,
-)
+from functions.core.record import Message, Order, RuleSettings, StepSpec, StepType, TaskRecord
 from functions.core.rules import admit, fold
-from functions.core.task_events import Event, OutcomeKind, RunStarted, StepDeferred, StepEnded, StepStarted
-from functions.core.workflow_definition import WorkflowRegistry
-from functions.storage.table_contract import StorageError
-from functions.storage.task_inbox import Transition
-from functions.supervisor.task_sweep import TaskSweep
+from functions.core.step_definition import QueueStep, Step
+from functions.core.task_events import OutcomeKind, StepDeferred
+from functions.messaging.agent_messages import AgentRequest
+from functions.messaging.task_messages import ReleaseRequest, SchedulerMessage
 from tests.fakes.indexed_table import IndexedTable
-from tests.fakes.storage_process import START, StorageProcess, new_id, order, virtual_now
+from tests.fakes.storage_process import START, virtual_now
+from tests.unit.scheduler.world import World, request, workflow
 
 SERVICE, QUEUE = "card", "queue:card"
 CALL = StepSpec(name="s", agent="card")
 REQUEST = StepSpec(name="s", agent="card", type=StepType.QUEUE)
 SETTINGS = RuleSettings(open_after=3)
+_FLOWS = {
+    StepType.ACTIVITY: workflow(Step("s", agent="card", request=request), name="call"),
+    StepType.QUEUE: workflow(QueueStep("s", agent="card", request=request, complete_within=30), name="queue"),
+}
 
 
 def seconds() -> float:
     """Return the time of the running loop."""
     return asyncio.get_running_loop().time()
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request in the queue of an Agent."""
-
-    record: TaskRecord
-    start_id: str
-    sent_at: datetime
-    complete_by: datetime
-
-    @property
-    def task(self) -> str:
-        """Return the id of its task."""
-        return self.record.order.task
 
 
 class Service:
@@ -69,12 +47,14 @@ class Service:
         self.down, self.kind = down, kind
         self.calls: list[tuple[float, str, bool]] = []
 
-    async def call(self, task: str) -> OutcomeKind:
+    async def call(self, call: AgentCall) -> str:
         """Answer after 0.1 s."""
         began_at, is_down = seconds(), any(start <= seconds() < end for start, end in self.down)
-        self.calls.append((began_at, task, not is_down))
+        self.calls.append((began_at, call.task, not is_down))
         await asyncio.sleep(0.1)
-        return self.kind if is_down else OutcomeKind.DONE
+        if is_down:
+            raise NotBegunError("down") if self.kind is OutcomeKind.NOT_BEGUN else ConnectionError("down")
+        return "{}"
 
     @property
     def served(self) -> list[str]:
@@ -85,9 +65,8 @@ class Service:
 class QueueAgent:
     """An Agent behind a queue, which takes one request after the other, each in `pace` seconds.
 
-    It is away for some times, and never replies to the tasks in `hanging`. It replies `not_taken` to
-    requests whose age exceeds `longest_wait` seconds. With `expires_on_receive`, the broker drops requests
-    only while the Agent receives.
+    It is away for some times, and never replies to the tasks in `hanging`. With `expires_on_receive`, the
+    broker drops requests only while the Agent receives.
     """
 
     def __init__(
@@ -95,13 +74,15 @@ class QueueAgent:
     ) -> None:
         self.away, self.pace, self.expires_on_receive = away, pace, expires_on_receive
         self.hanging: set[str] = set()
-        self.longest_wait = 1e9
-        self.waiting = deque[Request]()
+        self.waiting = deque[AgentRequest]()
         self.expired = 0
         self.taken: list[tuple[float, str]] = []
-        self.not_taken: list[str] = []
 
-    async def serve(self, reply: Callable[[Request, OutcomeKind], Coroutine[Any, Any, None]]) -> None:
+    async def receive(self, _agent: str, message: AgentRequest) -> None:
+        """Take a request into the queue."""
+        self.waiting.append(message)
+
+    async def serve(self, scene: Scene) -> None:
         """Serve forever. The broker drops requests at their deadline."""
         while True:
             await asyncio.sleep(0.01)
@@ -109,110 +90,20 @@ class QueueAgent:
             if is_away and self.expires_on_receive:
                 await asyncio.sleep(30)
                 continue
-            left = [request for request in self.waiting if request.complete_by > virtual_now()]
+            left = [each for each in self.waiting if each.complete_by > virtual_now()]
             self.expired += len(self.waiting) - len(left)
             self.waiting = deque(left)
             if not left or is_away:
                 continue
-            request = self.waiting.popleft()
-            if request.task in self.hanging:
-                continue
-            if (virtual_now() - request.sent_at).total_seconds() > self.longest_wait:
-                self.not_taken.append(request.task)
-                await reply(request, OutcomeKind.NOT_BEGUN)
+            message = self.waiting.popleft()
+            if message.task_id in self.hanging:
                 continue
             await asyncio.sleep(self.pace)
-            self.taken.append((seconds(), request.task))
-            await reply(request, OutcomeKind.DONE)
+            self.taken.append((seconds(), message.task_id))
+            scene.spawn(scene.reply(message))
 
 
-class Host(StorageProcess):
-    """One instance of the application."""
-
-    def __init__(self, scene: Scene) -> None:
-        super().__init__(scene.table, shards=scene.shards, settings=scene.settings)
-        self.scene = scene
-        self.gates = ReleasingGates(
-            self.storage, settings=scene.settings, now=virtual_now, schedule_release=scene.schedule_release
-        )
-        self.supervisor = TaskSweep(
-            self.storage, gates=self.gates, registry=WorkflowRegistry([]), send=scene.send, now=virtual_now
-        )
-
-    async def _announce(self, transition: Transition) -> Sequence[Message]:
-        before, after = transition.before, transition.after
-        is_run = before is None or (before.epoch, before.run) != (after.epoch, after.run)
-        if is_run and ready_steps(after) and not self.scene.loses_runs:
-            self.scene.spawn(next(self.scene.turns).run(after.order.task, after.epoch, after.run))
-        return ()
-
-    async def run(self, task: str, epoch: int, run: int) -> None:
-        """Carry out one run; a run that fails is recovered by the Supervisor."""
-        await asyncio.sleep(0.01)
-        with suppress(StorageError):
-            await self._run(task, epoch, run)
-
-    async def _run(self, task: str, epoch: int, run: int) -> None:
-        """Start the ready steps or defer them, and record the outcomes of calls."""
-        await self.gates.refresh()
-        own: set[str] = set()
-
-        def plan(record: TaskRecord, now: datetime) -> list[Event]:
-            events: list[Event] = []
-            for name in ready_steps(record) if record.epoch == epoch else ():
-                spec = record.order.by_name[name]
-                gate = self.gates.of(spec.gate)
-                if gate is not None and gate.blocks(is_released=record.current(name).is_released):
-                    events.append(StepDeferred(epoch=epoch, step=name))
-                    continue
-                own.add(start_id := new_id())
-                by = now + timedelta(seconds=spec.complete_within)
-                events.append(
-                    StepStarted(
-                        epoch=epoch, run=run, step=name, start_id=start_id, complete_by=by, request="{}"
-                    )
-                )
-            return events
-
-        record = (await self.change(task, RunStarted(epoch=epoch, run=run), plan=plan)).record
-        for spec, operation in record.operations:
-            if operation.start_id not in own or operation.state is not OperationState.RUNNING:
-                continue
-            assert operation.started_at is not None
-            assert operation.complete_by is not None
-            request = Request(record, operation.start_id or "", operation.started_at, operation.complete_by)
-            if spec.type is StepType.QUEUE:
-                self.scene.agent.waiting.append(request)
-                continue
-            began_at = virtual_now()
-            kind = await self.scene.service.call(task)
-            await self.gates.report(spec.gate, kind, began_at)
-            await self.change(task, ended(request, kind))
-
-    async def reply(self, request: Request, kind: OutcomeKind) -> None:
-        """Record the reply of an Agent, and count it at the gate."""
-        applied = await self.change(request.task, ended(request, kind))
-        operation = applied.record.do("s")
-        sent_at = operation.started_at if operation.start_id == request.start_id else None
-        is_deferred = applied.rejection is None and kind is OutcomeKind.NOT_BEGUN
-        await self.gates.reply(QUEUE, sent_at, is_taken=not is_deferred)
-
-
-def ended(request: Request, kind: OutcomeKind) -> StepEnded:
-    """Return the outcome of the only step of a task."""
-    is_done = kind is OutcomeKind.DONE
-    return StepEnded(
-        epoch=request.record.epoch,
-        step="s",
-        direction=Direction.DO,
-        start_id=request.start_id,
-        kind=kind,
-        result="{}" if is_done else None,
-        error=None if is_done else "it failed",
-    )
-
-
-class Scene:
+class Scene(World):
     """The hosts, and the rest of the world. `loses` returns whether message `link` of a chain is lost."""
 
     def __init__(
@@ -220,95 +111,79 @@ class Scene:
         *,
         service: Service | None = None,
         agent: QueueAgent | None = None,
-        shards: int = 3,
         settings: RuleSettings = SETTINGS,
     ) -> None:
-        self.table = IndexedTable(seconds=0.005)
-        self.shards, self.settings = shards, settings
+        table = IndexedTable(seconds=0.005)
+        super().__init__(*_FLOWS.values(), settings=settings, table=table, shards=3, number=3)
         self.service, self.agent = service or Service(), agent or QueueAgent()
+        self.services.behaviour["s"], self.services.seconds = self.service.call, 0
+        self.take_request = self.agent.receive
         self.loses: Callable[[int], bool] = lambda _link: False
-        self.loses_runs = False
         self.copies = 1
         self.links: list[int] = []
-        self.sent: list[Message] = []
-        self.hosts = [Host(self) for _ in range(3)]
-        self.turns = cycle(self.hosts)
-        self._work: set[asyncio.Task[None]] = set()
-        self._errors: list[BaseException] = []
         if agent is not None:
-            self.spawn(agent.serve(self._reply))
+            self.spawn(agent.serve(self))
 
-    async def _reply(self, request: Request, kind: OutcomeKind) -> None:
-        self.spawn(next(self.turns).reply(request, kind))
+    @property
+    def sent(self) -> list[Message]:
+        """Return the messages of outboxes that were sent."""
+        return [message for message in self.messages if isinstance(message, Message)]
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do some work beside the test."""
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._finish)
+    def post(self, message: SchedulerMessage) -> None:
+        """Take a message; that of a release chain may be lost, or delivered several times."""
+        copies = 1
+        if isinstance(message, ReleaseRequest):
+            self.links.append(message.link)
+            copies = 0 if self.loses(message.link) else self.copies
+        for _ in range(copies):
+            super().post(message)
 
-    def _finish(self, task: asyncio.Task[None]) -> None:
-        self._work.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._errors.append(error)
+    def order(self, task: str, spec: StepSpec, at: datetime, **fields: Any) -> Order:
+        """Return the order of a task with one step."""
+        made = _FLOWS[spec.type].new_order(task, "r1", "{}", at)
+        return replace(made, specs=(spec,), **fields)
 
-    async def schedule_release(self, name: str, link: int, at: datetime) -> None:
-        """Deliver the message of a release chain to the next host, maybe several times."""
-        self.links.append(link)
-        for _ in range(0 if self.loses(link) else self.copies):
-            self.spawn(self._release(name, link, at))
+    async def admit_one(self, task: str, spec: StepSpec, **fields: Any) -> None:
+        """Admit a task with one step."""
+        order = self.order(task, spec, virtual_now(), **fields)
+        await self.process.storage.admit(admit(order, virtual_now(), self.settings))
 
-    async def _release(self, name: str, link: int, at: datetime) -> None:
-        await asyncio.sleep(max(0.0, (at - virtual_now()).total_seconds()) + 0.01)
-        while True:
-            try:
-                await next(self.turns).gates.release(name, link)
-            except StorageError:  # the message is delivered again
-                await asyncio.sleep(1)
-            else:
-                return
-
-    async def send(self, message: Message) -> None:
-        """Send a message of the outbox."""
-        self.sent.append(message)
-
-    async def admit(self, count: int, spec: StepSpec = CALL, *, within: float = 0, start: str = "t") -> None:
+    async def admit_many(
+        self, count: int, spec: StepSpec = CALL, *, within: float = 0, start: str = "t"
+    ) -> None:
         """Admit tasks with one step, at regular times `within` seconds."""
         for number in range(count):
-            await next(self.turns).admit(f"{start}{number:04d}", spec)
+            await self.admit_one(f"{start}{number:04d}", spec)
             await asyncio.sleep(within / count)
 
     async def admit_deferred(self, count: int, spec: StepSpec = CALL) -> None:
         """Admit tasks whose step is deferred already, one each second of the past."""
-        host = self.hosts[0]
+        storage = self.process.storage
 
         async def one(number: int) -> None:
             at = START - timedelta(seconds=count - number)
-            record = admit(order(f"t{number:04d}", spec, at=at), at, self.settings)
+            record = admit(self.order(f"t{number:04d}", spec, at), at, self.settings)
             event = StepDeferred(epoch=1, step="s")
             record = fold(record, event, None, at, self.settings).record
-            await host.storage.admit(replace(record, outbox=()))
+            await storage.admit(replace(record, outbox=()))
 
         await asyncio.gather(*map(one, range(count)))
 
     async def sweep(self) -> None:
         """Sweep once on the next host."""
-        await next(self.turns).supervisor.run()
+        await self.process.supervisor.run()
 
     async def live(self, duration: float, *, sweep_every: float = 30) -> None:
-        """Let time pass, with sweeps. Raises the errors of the hosts."""
+        """Let time pass, with sweeps."""
         end = seconds() + duration
         while seconds() < end:
             await asyncio.sleep(min(sweep_every, end - seconds()))
             if seconds() < end:
                 await self.sweep()
-        if self._errors:
-            raise self._errors[0]
 
     async def gate(self, name: str = SERVICE) -> Gate:
         """Return the gate as it is recorded."""
-        gate, _ = await self.hosts[0].gates.read(name)
+        gate, _ = await self.processes[0].gates.read(name)
         return gate
 
     def amounts(self, name: str = SERVICE) -> list[int]:
@@ -321,5 +196,4 @@ class Scene:
     async def records(self) -> list[TaskRecord]:
         """Return the records of all tasks."""
         keys = {key.partition("|")[0] for key in self.table.keys("t")}
-        found = [await self.hosts[0].storage.load(task) for task in sorted(keys)]
-        return [record for record in found if record is not None]
+        return [await self.record(task) for task in sorted(keys)]

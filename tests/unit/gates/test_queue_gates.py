@@ -26,7 +26,7 @@ from tests.unit.storage.virtual import virtual
 async def test_absent_agent_counts_at_most_n_failures_in_sum(count: int) -> None:
     """N opens the circuit (here 3); one task alone may count all of them. All tasks end."""
     scene = Scene(agent=QueueAgent((0, 600)))
-    await scene.admit(count, REQUEST, within=60)
+    await scene.admit_many(count, REQUEST, within=60)
     await scene.live(840)
     records = await scene.records()
     assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
@@ -38,9 +38,9 @@ async def test_absent_agent_counts_at_most_n_failures_in_sum(count: int) -> None
 async def test_no_deadline_of_a_request_runs_during_a_hold() -> None:
     """An operator holds the queue after requests were sent. Their steps are deferred uncounted."""
     scene = Scene(agent=QueueAgent((0, 120)))
-    await scene.admit(2, REQUEST)
+    await scene.admit_many(2, REQUEST)
     await asyncio.sleep(2)
-    await scene.hosts[0].gates.hold(QUEUE, "maintenance", "op")
+    await scene.processes[0].gates.hold(QUEUE, "maintenance", "op")
     await scene.live(100)
     assert [(each.epoch, each.failures) for each in await scene.records()] == [(1, 0), (1, 0)]
     assert (await scene.gate(QUEUE)).failures == 0
@@ -50,11 +50,11 @@ async def test_no_deadline_of_a_request_runs_during_a_hold() -> None:
 async def test_circuit_of_a_queue_closes_only_after_a_reply() -> None:
     """Without one it stays half-open, also if nothing waits; half-open it gets one probe per five seconds."""
     scene = Scene(agent=QueueAgent((0, 1000)))
-    await scene.admit(3, REQUEST)
+    await scene.admit_many(3, REQUEST)
     await scene.live(400)
     gate = await scene.gate(QUEUE)
     assert gate.circuit is not Circuit.CLOSED
-    gates = scene.hosts[0].gates
+    gates = scene.processes[0].gates
     changed = await scene.gate("queue:b")
     for number in range(3):
         changed = await count_overdue(scene, "queue:b", number)
@@ -73,7 +73,7 @@ async def test_circuit_of_a_queue_closes_only_after_a_reply() -> None:
 
 async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
     """Count an overdue request at a gate, on one of the hosts."""
-    gates = scene.hosts[number % 3].gates
+    gates = scene.processes[number % 3].gates
     sent_at = virtual_now() - timedelta(seconds=40)
     now, ends_at = virtual_now(), sent_at + timedelta(seconds=30)
     await gates.change(name, lambda gate: overdue(gate, sent_at, ends_at, now, gates._settings))
@@ -84,14 +84,14 @@ async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
 async def test_first_reply_to_a_probe_counts_on_a_host_with_an_older_view() -> None:
     """The host has read the gate half a second before the circuit half-opened."""
     scene = Scene(agent=QueueAgent())
-    first, second, _ = scene.hosts
+    first, second, _ = scene.processes
     await scene.admit_deferred(1, REQUEST)
     scene.loses = lambda _link: True  # the test delivers the messages of the chain
     await first.gates.reply(QUEUE, None, is_taken=False)
     await asyncio.sleep(4.5)
     await second.gates.refresh(is_forced=True)
     await asyncio.sleep(0.5)
-    scene.turns = cycle([first, second])  # which send the probe and receive the reply
+    scene.turns = cycle([0, 0, 1])  # the last one receives the reply to the probe
     await first.gates.release(QUEUE, (await scene.gate(QUEUE)).link)
     await asyncio.sleep(6)
     await first.gates.release(QUEUE, (await scene.gate(QUEUE)).link)
@@ -103,7 +103,7 @@ async def test_hanging_agent_is_recovered_and_counted() -> None:
     """The Agent serves others: a request that it took and did not answer counts at its task."""
     scene = Scene(agent=(agent := QueueAgent()))
     agent.hanging = {"t0003"}
-    await scene.admit(30, REQUEST, within=120)
+    await scene.admit_many(30, REQUEST, within=120)
     await scene.live(60)
     agent.hanging.clear()
     await scene.live(120)
@@ -118,7 +118,7 @@ async def test_hanging_agent_is_recovered_and_counted() -> None:
 async def test_healthy_traffic_writes_no_gate() -> None:
     """Replies in time leave no row."""
     scene = Scene(agent=QueueAgent())
-    await scene.admit(30, REQUEST, within=60)
+    await scene.admit_many(30, REQUEST, within=60)
     await scene.live(10)
     assert {derive(record).state for record in await scene.records()} == {ProcessState.PROCESSED}
     assert [place for place in scene.table.rows if place[0] == "gates"] == []
@@ -128,9 +128,9 @@ async def test_healthy_traffic_writes_no_gate() -> None:
 async def test_agent_that_is_behind_costs_no_failure() -> None:
     """Its lag shows that it has not reached requests that expired behind others with more time."""
     scene = Scene(agent=QueueAgent(pace=1.0))
-    await scene.admit(80, replace(REQUEST, complete_within=600), start="t-long")
+    await scene.admit_many(80, replace(REQUEST, complete_within=600), start="t-long")
     await asyncio.sleep(5)
-    await scene.admit(20, REQUEST)
+    await scene.admit_many(20, REQUEST)
     await scene.live(60, sweep_every=10)
     gate = await scene.gate(QUEUE)
     assert gate.served
@@ -145,7 +145,7 @@ async def test_agent_that_is_behind_costs_no_failure() -> None:
 async def test_lag_is_written_at_most_each_two_seconds() -> None:
     """By one host: a lag of many replies is one fact."""
     scene = Scene()
-    gates = scene.hosts[0].gates
+    gates = scene.processes[0].gates
     for number in range(100):
         await gates.reply(QUEUE, virtual_now() - timedelta(seconds=20 - number / 100), is_taken=True)
         await scene.live(0.05, sweep_every=50)
@@ -163,10 +163,10 @@ async def test_request_that_expired_costs_no_failure_after_the_agent_caught_up(*
     scene = Scene(agent=(agent := QueueAgent(pace=1.0)))
     agent.hanging = {"t0000"} if hangs else set()
     longer = replace(REQUEST, complete_within=600)
-    await scene.admit(20 if hangs else 40, longer, start="t-long")
-    await scene.admit(1, replace(REQUEST, complete_within=38))
+    await scene.admit_many(20 if hangs else 40, longer, start="t-long")
+    await scene.admit_many(1, replace(REQUEST, complete_within=38))
     await asyncio.sleep(4)
-    await scene.admit(20, longer, start="t-more")
+    await scene.admit_many(20, longer, start="t-more")
     await scene.live(71, sweep_every=70)
     assert agent.expired == (0 if hangs else 1)
     agent.hanging.clear()
@@ -177,23 +177,10 @@ async def test_request_that_expired_costs_no_failure_after_the_agent_caught_up(*
 
 
 @virtual
-async def test_request_that_is_not_taken_closes_the_gate_until_the_next_probe() -> None:
-    """The steps are deferred, uncounted, and all of them end."""
-    scene = Scene(agent=(agent := QueueAgent((0, 20), pace=0.2)))
-    agent.longest_wait = 15
-    await scene.admit(40, REQUEST, within=18)
-    await scene.live(150, sweep_every=10)
-    records = await scene.records()
-    assert agent.not_taken
-    assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
-    assert sum(record.failures for record in records) == 0
-
-
-@virtual
 async def test_not_taken_closes_the_gate_at_once() -> None:
     """Without a request on record, too."""
     scene = Scene()
-    for sent_at, host in zip((virtual_now(), None), scene.hosts, strict=False):
+    for sent_at, host in zip((virtual_now(), None), scene.processes, strict=False):
         name = f"queue:{sent_at is None}"
         await host.gates.reply(name, sent_at, is_taken=False)
         gate = await scene.gate(name)
@@ -206,7 +193,7 @@ async def test_not_taken_closes_the_gate_at_once() -> None:
 @virtual
 async def test_look_decides_on_the_request_that_its_gate_counts(case: str) -> None:
     """Its gate counts one request of a task in each look, so no other one fails."""
-    gates, began = Scene().hosts[0].gates, {"a": START, "b": START}
+    gates, began = Scene().processes[0].gates, {"a": START, "b": START}
     if case == "older one held":
         await gates.hold(QUEUE, "short", "op")
         await asyncio.sleep(5)
@@ -230,7 +217,7 @@ async def test_look_decides_on_the_request_that_its_gate_counts(case: str) -> No
 @virtual
 async def test_request_beside_a_decision_ends_uncounted() -> None:
     """An optional step may always fail, but its undo only where a recovery is left."""
-    gates = Scene().hosts[0].gates
+    gates = Scene().processes[0].gates
     record = new(optional := queue("a", agent="card"), payment(complete_within=3600))
     record = after(record, start(record, "a"), start(record, "pay", by=3600), cancel())
     await asyncio.sleep(60)
@@ -248,6 +235,6 @@ async def test_reply_without_a_request_on_record_resets_the_failures() -> None:
     scene = Scene()
     await count_overdue(scene, QUEUE, 0)
     assert (await count_overdue(scene, QUEUE, 1)).failures == 2
-    await scene.hosts[2].gates.refresh()
-    await scene.hosts[2].gates.reply(QUEUE, None, is_taken=True)
+    await scene.processes[2].gates.refresh()
+    await scene.processes[2].gates.reply(QUEUE, None, is_taken=True)
     assert (await scene.gate(QUEUE)).failures == 0

@@ -159,7 +159,7 @@ async def test_queues_sweeps_and_intake_are_shown(desk: Desk) -> None:
         }
     ]
     rows = SupervisorRows(desk.table, desk.clock.now)
-    report = await rows.begin("sweep", ["due 000"])
+    report = await rows.begin("sweep", {"due": ["000"]})
     report.recovered = 3
     await rows.record("sweep", report)
     await record_intake(desk.table, Backlog(10, 2_000, START), desk.clock.now())

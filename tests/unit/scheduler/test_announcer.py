@@ -11,7 +11,7 @@ import pytest
 from functions.core.record import Message, TaskRecord
 from functions.core.task_events import Due
 from functions.messaging.announcer import Announcer
-from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.task_inbox import Transition
 from tests.fakes.storage_process import no_client, virtual_now
 from tests.unit.core.builders import RESUME, SETTINGS, SUSPEND, after, end, new, queue, spec, start
@@ -85,12 +85,15 @@ async def test_run_is_started_directly_if_possible(caplog: pytest.LogCaptureFixt
 
 @virtual
 async def test_change_of_a_run_requests_no_other_run() -> None:
-    """A run continues with the steps that its own outcomes made ready."""
+    """A run continues with the steps that its own outcomes made ready. A finished task needs nothing."""
     bus = Bus()
     before = stored(TWO)
     started = after(before, start(before, "a"))
     await bus.announce(before, started)
     await bus.announce(started, replace(after(started, end(started, "a")), run=started.run))
+    waiting = stored(new(queue("a")))
+    waiting = after(waiting, start(waiting, "a"))
+    await bus.announce(waiting, stored(after(waiting, end(waiting, "a"))))
     assert bus.sent == []
 
 
@@ -166,21 +169,3 @@ async def test_no_fault_is_raised(caplog: pytest.LogCaptureFixture) -> None:
     """The change is written: a defect is logged."""
     await Bus().announce(None, replace(TWO, outbox=None))  # type: ignore[arg-type]
     assert "a change is not announced" in caplog.text
-
-
-@virtual
-async def test_finished_task_needs_nothing() -> None:
-    """Neither a run nor a wake."""
-    bus = Bus()
-    before = stored(new(queue("a")))
-    before = after(before, start(before, "a"))
-    await bus.announce(before, stored(after(before, end(before, "a"))))
-    assert bus.sent == []
-
-
-@virtual
-async def test_release_that_is_sent_again_is_no_duplicate() -> None:
-    """Duplicate detection keeps a repetition of the same message only from a link that is sent again."""
-    now = virtual_now()
-    first, again = (ReleaseRequest(gate="a", link=2, at=now + timedelta(seconds=wait)) for wait in (0, 2))
-    assert len({first.id, replace(first).id, again.id}) == 2

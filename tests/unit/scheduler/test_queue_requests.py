@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from functions.core.derive import ProcessState, derive
-from functions.core.gate_rules import Gate, Hold
 from functions.core.record import OperationState
 from functions.core.step_definition import EventStep, QueueStep, Step
 from functions.core.task_events import EventReceived, Rejection
 from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind
 from functions.messaging.task_messages import RunRequest
-from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import PRODUCTION, RUN, answering, chain, once, raising, step
 from tests.unit.scheduler.world import Receipt, World, request, workflow
 from tests.unit.storage.virtual import virtual
@@ -122,7 +119,7 @@ async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline(*, i
 
 
 @pytest.mark.parametrize("delivers_again", [True, False])
-@pytest.mark.parametrize("point", range(1, 50))
+@pytest.mark.parametrize("point", range(1, 51))
 @virtual
 async def test_crash_at_any_request(point: int, *, delivers_again: bool) -> None:
     """The payment starts once more only after the Agent's "not done"; a lost run costs the look-up."""
@@ -131,6 +128,8 @@ async def test_crash_at_any_request(point: int, *, delivers_again: bool) -> None
     world.process.crash_at = point
     await world.on_live_process(lambda _: world.admit("t1"))
     record = await world.until_rest("t1", seconds=300)
+    has_crashed = world.process.crash_at is None
+    assert has_crashed is (point < 50) or 30 < point < 50  # the points cover the whole task
     messages = {each.message_id: each for each in world.requests}.values()
     finds = [each.start_id for each in messages if each.kind is RequestKind.FIND]
     starts = [each.start_id for each in messages if each.kind is RequestKind.CARRY_OUT]
@@ -138,15 +137,6 @@ async def test_crash_at_any_request(point: int, *, delivers_again: bool) -> None
     assert set(starts[:-1]) <= set(finds)
     state = derive(record).state
     assert state is ProcessState.PROCESSED or (state is ProcessState.ERROR and not delivers_again)
-
-
-@virtual
-async def test_crash_points_cover_the_whole_task() -> None:
-    """The task of the test above has fewer requests than its largest crash point."""
-    world = paying({**NOT_DONE, "fences_starts": True})
-    await world.admit("t1")
-    await world.until_rest("t1")
-    assert 30 < world.process.requests < 50
 
 
 # Requests to queues
@@ -164,24 +154,53 @@ def without_broker(world: World, seconds: float) -> None:
     world.take_request = fail
 
 
-@pytest.mark.parametrize("shape", ["long step", "wide plan"])
+FIRST = step("first", complete_within=120)
+#: It starts early in a run only.
+LAST = step("last", FIRST, complete_within=225)
+
+
+def queue(name: str, *needs: Step[Any], **options: Any) -> QueueStep[Any]:
+    """Return a step behind a queue."""
+    return QueueStep(name, needs=needs, **{"request": request, "result": Receipt, **options})
+
+
+MANY: dict[str, Any] = {"for_each": lambda parcel: parcel.items, "at_once": 90, "complete_within": 3600}
+LARGE: dict[str, Any] = {**MANY, "request": lambda *_: {"text": "ü" * 29_800}}
+WAITING, LATER = queue("q", complete_within=3600), queue("pay", FIRST, complete_within=20, idempotent=False)
+ABANDONED = queue("pay", complete_within=200, idempotent=False), queue("other", complete_within=62)
+
+
+@pytest.mark.parametrize(
+    ("steps", "first_takes", "broker_is_back", "gap"),
+    [
+        ((queue("q", FIRST, **MANY),), 30, 150, 0),
+        ((queue("q", FIRST, **LARGE),), 30, 150, 0),
+        ((WAITING, LATER), 35, 37, 0),
+        (ABANDONED, 63, 100, 0),
+        (ABANDONED, 40, 100, 15),
+    ],
+    ids=["long step", "wide plan", "pause", "abandoned", "abandoned before the next activity"],
+)
 @virtual
-async def test_queue_that_takes_no_request_delays_no_other_step(shape: str) -> None:
-    """Other ready steps start in another activity: those that last too long, or do not fit beside it."""
-    first = step("first", complete_within=60)
-    text = "ü" * 29_800 if shape == "wide plan" else ""
-    options: dict[str, Any] = {"needs": [first], "for_each": lambda parcel: parcel.items, "at_once": 90}
-    queue = QueueStep("q", request=lambda *_: {"text": text}, complete_within=3600, **options)
-    last = step("last", first, complete_within=225)
-    world = World(workflow(first, last, queue), settings=PRODUCTION)
-    world.services.behaviour["first"] = answering('{"number":1}', 30)
-    without_broker(world, 150)
-    await world.admit("t1", items=range(80 if text else 1))
+async def test_queue_that_takes_no_request_delays_no_other_step(
+    steps: Sequence[QueueStep[Any]], first_takes: float, broker_is_back: float, gap: float
+) -> None:
+    """Other ready steps start in another activity: those that last too long, or do not fit beside it.
+
+    No request waits for the pause of another one. A payment that its run abandons is sent once, in the next
+    epoch, which begins before its run gives way to other work, or `gap` seconds before its next activity.
+    """
+    world = World(workflow(*steps, FIRST, LAST), settings=PRODUCTION)
+    world.services.behaviour["first"] = answering('{"number":1}', first_takes)
+    world.gap = gap
+    without_broker(world, broker_is_back)
+    await world.admit("t1", items=range(80))
     record = await world.until_rest("t1", seconds=4000)
-    assert (derive(record).state, record.failures, record.epoch) == (ProcessState.PROCESSED, 0, 1)
+    assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, steps is ABANDONED)
+    assert [each.step for each in world.requests].count("pay") == (steps[-1] is not steps[0])
 
 
-@pytest.mark.parametrize("milliseconds", [15, 20, 25, 28])
+@pytest.mark.parametrize("milliseconds", [25, 30, 35, 38])
 @virtual
 async def test_payment_is_sent_once_beside_an_event_of_its_task(milliseconds: int) -> None:
     """The event is being recorded when the request is sent."""
@@ -193,36 +212,6 @@ async def test_payment_is_sent_once_beside_an_event_of_its_task(milliseconds: in
     await world.process.change("t1", EventReceived(step="event", body='{"number":1}', who="me"))
     assert derive(await world.until_rest("t1", seconds=2000)).state is ProcessState.PROCESSED
     assert [each.step for each in world.requests] == ["pay"]
-
-
-@virtual
-async def test_request_does_not_wait_for_the_pause_of_another_one() -> None:
-    """The broker is back 18 s before the deadline of `b`, while the request of `a` pauses for 30 s."""
-    a, first = QueueStep("a", request=request, complete_within=3600), step("first", complete_within=60)
-    b = QueueStep("b", request=request, complete_within=20, needs=[first], result=Receipt, idempotent=False)
-    world = World(workflow(a, first, b, step("last", first, complete_within=225)), settings=PRODUCTION)
-    world.services.behaviour["first"] = answering('{"number":1}', 35)
-    without_broker(world, 37)
-    await world.admit("t1")
-    record = await world.until_rest("t1", seconds=2000)
-    assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
-
-
-@pytest.mark.parametrize(("seconds", "gap"), [(63, 0), (40, 15)])
-@virtual
-async def test_payment_that_its_run_abandons_is_sent_in_the_next_epoch(seconds: float, gap: float) -> None:
-    """That epoch begins before its run gives way to other work, or `gap` seconds before its next activity."""
-    pay = QueueStep("pay", request=request, complete_within=200, result=Receipt, idempotent=False)
-    other = QueueStep("other", request=request, complete_within=62, result=Receipt)
-    first = step("first", complete_within=120)
-    last = step("last", first, complete_within=225)
-    world = World(workflow(pay, other, first, last), settings=PRODUCTION)
-    world.services.behaviour["first"] = answering('{"number":1}', seconds)
-    world.gap = gap
-    without_broker(world, 100)
-    await world.admit("t1")
-    assert derive(await world.until_rest("t1", seconds=2000)).state is ProcessState.PROCESSED
-    assert [each.step for each in world.requests].count("pay") == 1
 
 
 @virtual
@@ -265,9 +254,10 @@ async def test_unsent_request_is_sent_within_a_deadline_that_a_hold_extends() ->
     world = World(workflow(pay, on_failure="keep"), settings=PRODUCTION)
     without_broker(world, 51)
     await world.admit("t1")
-    await asyncio.sleep(52)
-    hold = Hold(start=virtual_now() - timedelta(seconds=42), end=virtual_now(), reason="", who="op")
-    world.process.gates.gates["queue:pay"] = Gate(name="queue:pay", holds=(hold,))
+    await asyncio.sleep(10)
+    await world.process.gates.hold("queue:pay", "maintenance", "op")
+    await asyncio.sleep(42)
+    await world.process.gates.end_hold("queue:pay")
     assert derive(await world.until_rest("t1", seconds=3000)).state is ProcessState.PROCESSED
 
 
@@ -321,22 +311,6 @@ async def test_request_is_not_sent_again_while_a_hold_extends_its_deadline() -> 
     world.replies_after = 400
     await world.admit("t1")
     await asyncio.sleep(2)
-    hold = Hold(start=virtual_now(), reason="maintenance", who="op")
-    world.process.gates.gates["queue:q"] = Gate(name="queue:q", holds=(hold,))
+    await world.process.gates.hold("queue:q", "maintenance", "op")
     record = await world.until_rest("t1")
     assert (derive(record).state, len(world.requests)) == (ProcessState.PROCESSED, 1)
-
-
-@virtual
-async def test_request_is_not_sent_after_its_deadline() -> None:
-    """The run ends; the Supervisor decides."""
-    world = World(workflow(QueueStep("q", request=request, complete_within=10)))
-
-    async def fail(_agent: str, _message: AgentRequest) -> None:
-        await asyncio.sleep(3)
-        raise ConnectionError("no broker")
-
-    world.take_request = fail
-    await world.admit("t1")
-    await asyncio.sleep(15)
-    assert world.activities == [(RUN, "done")]

@@ -9,7 +9,6 @@ import pytest
 
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
 from functions.core.derive import ProcessState, derive
-from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.record import Direction, OperationState, TaskRecord
 from functions.core.step_definition import EventStep, QueueStep, Retry, WorkflowStep
 from functions.core.task_events import Answered, EventReceived, OutcomeKind, Verdict
@@ -25,11 +24,14 @@ from tests.unit.storage.virtual import virtual
 
 @virtual
 async def test_five_step_order_takes_seven_transactions_and_no_read() -> None:
-    """Each outcome is one transaction with the start that follows; the whole order is one activity."""
+    """Each outcome is one transaction with the start that follows; the whole order is one activity.
+
+    The gates are read each two seconds.
+    """
     world = World(workflow(*chain(5)))
     await world.admit("t1")
     await asyncio.sleep(10)
-    assert (len(world.table.transactions), world.table.reads) == (7, 0)
+    assert (len(world.table.transactions), world.table.reads) == (7, 2)
     record = await world.record("t1")
     assert derive(record).state is ProcessState.PROCESSED
     assert world.services.names() == ["s0", "s1", "s2", "s3", "s4"]
@@ -38,33 +40,20 @@ async def test_five_step_order_takes_seven_transactions_and_no_read() -> None:
 
 @virtual
 async def test_tasks_in_flight_share_transactions() -> None:
-    """A hundred orders at once take at most 0.45 transactions each, and no read."""
+    """A hundred orders at once take at most 0.45 transactions each, and no read but those of the gates."""
     world = World(workflow(*chain(5)))
     await asyncio.gather(*(world.admit(f"t{number}") for number in range(100)))
     await asyncio.sleep(20)
     assert len(world.table.keys("!done|")) == 100
-    assert (len(world.table.transactions) <= 45, world.table.reads) == (True, 0)
+    assert (len(world.table.transactions) <= 45, world.table.reads) == (True, 2)
     assert len(world.services.calls) == 500
 
 
 @virtual
-async def test_call_has_the_recorded_request_and_its_start() -> None:
-    """An Agent receives the request, the deadline and the retry option of its step."""
-    retry = Retry(first=1, factor=1, longest=1)
-    world = World(workflow(step("s0", retry=retry)))
-    await world.admit("t1")
-    await asyncio.sleep(5)
-    [call] = world.services.calls
-    do = (await world.record("t1")).do("s0")
-    assert (call.request, call.start_id, call.complete_by) == (do.request, do.start_id, do.complete_by)
-    assert (call.effect_key, call.retry, call.do_result) == ("t1.r1/s0/do", retry, None)
-    assert call.start_id not in repr(call)
-
-
-@virtual
 async def test_start_is_on_record_before_its_call() -> None:
-    """With the state and the deadline of the step."""
-    world, seen = World(workflow(step("s0"))), list[TaskRecord]()
+    """With the state, the request and the deadline of the step, which the Agent receives."""
+    retry = Retry(first=1, factor=1, longest=1)
+    world, seen = World(workflow(step("s0", retry=retry))), list[TaskRecord]()
 
     async def look(_call: AgentCall) -> str:
         seen.append(await world.record("t1"))
@@ -74,7 +63,8 @@ async def test_start_is_on_record_before_its_call() -> None:
     await world.admit("t1")
     await asyncio.sleep(5)
     [call], do = world.services.calls, seen[0].do("s0")
-    assert (do.state, do.start_id) == (OperationState.RUNNING, call.start_id)
+    assert (do.state, do.start_id, do.request) == (OperationState.RUNNING, call.start_id, call.request)
+    assert (call.effect_key, call.retry, call.do_result) == ("t1.r1/s0/do", retry, None)
     assert do.complete_by == derive(seen[0]).complete_by == call.complete_by
 
 
@@ -88,7 +78,7 @@ async def test_refused_step_is_undone_with_the_results_of_the_dos() -> None:
         if call.direction is Direction.UNDO:
             return "x" * 2_000_000
         if call.step == "s1":
-            raise RefusedError("no")
+            raise RefusedError("no", has_unanswered=True)
         return '{"number":7}'
 
     world.services.behaviour |= {"s0": behave, "s1": behave}
@@ -98,7 +88,7 @@ async def test_refused_step_is_undone_with_the_results_of_the_dos() -> None:
     undos = [call for call in world.services.calls if call.direction is Direction.UNDO]
     assert [(each.effect_key, each.do_result) for each in undos][-1] == ("t1.r1/s0/undo", '{"number":7}')
     assert all(call.idempotent for call in undos)
-    assert record.step("s0").undo.result is None
+    assert (record.step("s0").undo.result, record.do("s1").unknown_starts) == (None, 1)
 
 
 # Outcomes
@@ -126,16 +116,6 @@ async def test_error_of_an_agent_is_its_outcome(
     assert str(error) in (do.error or "")
     assert world.process.gates.reports == [("s0", kind)]
     assert len(world.services.calls) == 1
-
-
-@virtual
-async def test_refusal_after_an_unanswered_request_is_noted() -> None:
-    """The request of such a step must not be rebuilt."""
-    world = World(workflow(step("s0"), on_failure="keep"))
-    world.services.behaviour["s0"] = raising(RefusedError("no", has_unanswered=True))
-    await world.admit("t1")
-    record = await world.until_rest("t1")
-    assert record.do("s0").unknown_starts == 1
 
 
 @pytest.mark.parametrize(
@@ -186,13 +166,14 @@ async def test_result_that_the_table_rejects_counts_as_done_without_result() -> 
 
 @virtual
 async def test_call_ends_at_its_deadline() -> None:
-    """The late outcome of a repeatable step is not recorded, and the Supervisor recovers the step."""
-    world = World(workflow(step("s0")))
+    """Its slot is free for another step; its late outcome is not recorded, and the Supervisor recovers it."""
+    world = World(workflow(step("s0"), step("s1")), steps_at_once=1)
     world.services.behaviour["s0"] = answering("{}", seconds=1000)
     await world.admit("t1")
-    await asyncio.sleep(21)
+    await asyncio.sleep(22)
     record = await world.record("t1")
     assert (record.do("s0").state, record.epoch) == (OperationState.RUNNING, 1)
+    assert record.do("s1").state is OperationState.DONE
     assert world.activities == [(RUN, "done")]
     assert world.services.under_way == 0
     del world.services.behaviour["s0"]
@@ -227,25 +208,20 @@ async def test_start_that_is_recorded_after_its_deadline_calls_nothing() -> None
 
 
 @virtual
-async def test_step_without_its_agent_is_deferred() -> None:
-    """A request on record needs no deployed definition, but the Agent may be gone."""
-    world = World(workflow(step("s0")))
-    world.process.runs.agents.clear()  # type: ignore[attr-defined]
-    await world.admit("t1")
-    await asyncio.sleep(5)
-    do = (await world.record("t1")).do("s0")
-    assert (do.state, do.gate, world.process.gates.reports) == (OperationState.NOT_STARTED, "s0", [])
-
-
-@virtual
 async def test_closed_gate_defers_without_a_call() -> None:
-    """The run ends; the release chain starts the next one."""
-    world = World(workflow(step("s0")))
-    world.process.gates.gates["s0"] = Gate(name="s0", circuit=Circuit.OPEN)
+    """The run ends; the release chain starts the next one. A step without its Agent is deferred, too."""
+    world = World(workflow(step("s0"), step("s1")))
+    del world.process.runs.agents["s1"]  # type: ignore[attr-defined]
+    await world.process.gates.report("s0", OutcomeKind.NOT_BEGUN, virtual_now())
     await world.admit("t1")
-    await asyncio.sleep(5)
-    assert (await world.record("t1")).do("s0").gate == "s0"
+    await asyncio.sleep(3)
+    record = await world.record("t1")
+    assert [(record.do(name).state, record.do(name).gate) for name in ("s0", "s1")] == [
+        (OperationState.NOT_STARTED, "s0"),
+        (OperationState.NOT_STARTED, "s1"),
+    ]
     assert (world.services.calls, world.activities) == ([], [(RUN, "done")])
+    assert len(world.process.gates.reports) == 1
 
 
 @pytest.mark.parametrize(
@@ -316,18 +292,6 @@ async def test_twenty_ready_steps_run_as_slots_become_free() -> None:
 
 
 @virtual
-async def test_slot_of_a_hanging_call_is_free_after_its_deadline() -> None:
-    """Other ready steps start in the same activity."""
-    world = World(workflow(step("s0"), step("s1")), steps_at_once=1)
-    world.services.behaviour["s0"] = answering("{}", seconds=1000)
-    await world.admit("t1")
-    await asyncio.sleep(22)
-    record = await world.record("t1")
-    assert record.do("s1").state is OperationState.DONE
-    assert [progress for _, progress in world.activities] == ["done"]
-
-
-@virtual
 @pytest.mark.parametrize(("number", "seconds"), [(3, 200), (1, 230)], ids=["slots", "the length of the run"])
 async def test_run_that_waits_counts_no_failure_after_an_event(number: int, seconds: int) -> None:
     """The work of an earlier run is not lost when a later run of the epoch has ended."""
@@ -366,7 +330,7 @@ async def test_long_look_up_happens_once_in_a_slot_of_its_gate(seconds: float) -
     pays = [once(f"pay{each}", agent="finder", complete_within=225) for each in range(3)]
     approval = EventStep("approval", event=Receipt, complete_within=3600)
     world = World(workflow(*pays, approval, step("small", approval)), settings=PRODUCTION)
-    world.process.gates.slots["finder"] = asyncio.Semaphore(1)
+    await world.process.gates.set_calls_at_once("finder", 1)
     world.services.find_seconds = seconds
     for each in pays:
         world.services.behaviour[each.name] = raising(ConnectionError("lost"))
@@ -403,28 +367,6 @@ async def test_call_of_a_task_in_flight_that_is_longer_than_a_run_ends_with_the_
     assert world.activities == [(RUN, "more"), (RUN, "done")]
 
 
-@virtual
-async def test_plan_that_does_not_fit_continues_in_another_activity() -> None:
-    """90 large requests of queue steps need several transactions."""
-    world = World(
-        workflow(
-            QueueStep(
-                "q",
-                request=lambda *_: {"text": "ü" * 29_000},
-                for_each=lambda parcel: parcel.items,
-                at_once=90,
-                complete_within=600,
-            )
-        )
-    )
-    await world.admit("t1", items=range(90))
-    await asyncio.sleep(5)
-    assert len({message.step for message in world.requests}) == 90
-    assert {progress for _, progress in world.activities[:-1]} == {"more"}
-    record = await world.until_rest("t1")
-    assert (derive(record).state, record.failures) == (ProcessState.PROCESSED, 0)
-
-
 @pytest.mark.parametrize(("kind", "items"), [("held", 50), ("skipped", 50), ("needed", 13), ("queue", 26)])
 @virtual
 async def test_part_of_a_plan_has_a_start(kind: str, items: int) -> None:
@@ -441,8 +383,8 @@ async def test_part_of_a_plan_has_a_start(kind: str, items: int) -> None:
     }
     last = QueueStep("last", **options) if kind == "queue" else WorkflowStep("last", workflow="c", **options)
     world = World(workflow(first, last), workflow(step("one"), name="c"), settings=PRODUCTION)
-    hold = Hold(start=virtual_now(), reason="maintenance", who="op")
-    world.process.gates.gates |= {"items": Gate(name="items", holds=(hold,))} if kind == "held" else {}
+    if kind == "held":
+        await world.process.gates.hold("items", "maintenance", "op")
     await world.admit("t1", items=range(items))
     for _ in range(20):
         await asyncio.sleep(5)
@@ -456,7 +398,7 @@ async def test_part_of_a_plan_has_a_start(kind: str, items: int) -> None:
 async def test_call_waits_for_a_slot_of_its_gate() -> None:
     """A call that gets none within half of its time is not begun, and says nothing about the service."""
     world = World(workflow(once("s0", agent="a"), once("s1", agent="a"), step("s2", agent="a")))
-    world.process.gates.slots["a"] = asyncio.Semaphore(1)
+    await world.process.gates.set_calls_at_once("a", 1)
     world.services.behaviour["s0"] = answering('{"number":1}', seconds=8)
     world.services.behaviour["s1"] = answering('{"number":1}', seconds=8)
     await world.admit("t1")

@@ -50,40 +50,31 @@ async def test_runs_and_steps_are_in_the_trace_of_the_order(spans: Spans) -> Non
 
 
 @virtual
-async def test_items_have_the_name_of_their_step(spans: Spans) -> None:
-    """Their number is a fact of the span."""
-    world = World(workflow(step("send", for_each=lambda parcel: parcel.items)))
+async def test_items_look_ups_and_undos_have_their_facts(spans: Spans) -> None:
+    """A look-up is a second span of its step. A refusal is an outcome, and no failure of the span."""
+    pay = once("pay", agent="finder", undo=False)
+    send = step("send", pay, for_each=lambda parcel: parcel.items)
+    world = World(workflow(pay, send, step("ship", send, undo=False)))
+    world.services.behaviour |= {
+        "pay": raising(ConnectionError("gone")),
+        "ship": raising(RefusedError("no")),
+    }
+    world.services.findings["pay"] = Finding.DONE
     await world.admit("t1", [5, 6], traceparent=SUBMISSION)
     await world.until_rest("t1")
-    items = [each for each in spans.all() if each.name == "step send"]
-    assert {(each.attributes or {})["step.item"] for each in items} == {0, 1}
-
-
-@virtual
-async def test_refused_step_and_its_undo_have_their_facts(spans: Spans) -> None:
-    """A refusal is an outcome, and no failure of the span."""
-    world = World(workflow(pay := step("pay"), step("ship", pay, undo=False)))
-    world.services.behaviour["ship"] = raising(RefusedError("no"))
-    await world.admit("t1", traceparent=SUBMISSION)
-    await world.until_rest("t1")
-    assert _facts(spans, "step ship")["step.outcome"] == "refused"
+    facts = [(each.name, each.attributes or {}) for each in spans.all() if each.name != "run_agents"]
+    names = ("step.item", "step.direction", "step.outcome")
+    assert [(step, *map(attributes.get, names)) for step, attributes in facts] == [
+        ("step pay", None, "do", "unknown"),
+        ("step pay", None, "do", "done"),
+        ("step send", 0, "do", "done"),
+        ("step send", 1, "do", "done"),
+        ("step ship", None, "do", "refused"),
+        ("step send", 1, "undo", "done"),
+        ("step send", 0, "undo", "done"),
+    ]
     assert spans.one("step ship").status.status_code is StatusCode.UNSET
-    undo = [each for each in spans.all() if (each.attributes or {}).get("step.direction") == "undo"]
-    assert [each.name for each in undo] == ["step pay"]
     assert {traceparent_of(each)[3:35] for each in spans.all()} == {_TRACE}
-
-
-@virtual
-async def test_look_up_of_an_unknown_outcome_is_in_the_trace(spans: Spans) -> None:
-    """It is a second span of its step."""
-    world = World(workflow(once("pay", agent="finder")))
-    world.services.behaviour["pay"] = raising(ConnectionError("gone"))
-    world.services.findings["pay"] = Finding.DONE
-    await world.admit("t1", traceparent=SUBMISSION)
-    await world.until_rest("t1")
-    found = [each for each in spans.all() if each.name == "step pay"]
-    assert [(each.attributes or {})["step.outcome"] for each in found] == ["unknown", "done"]
-    assert {traceparent_of(each)[3:35] for each in found} == {_TRACE}
 
 
 @pytest.mark.parametrize("traceparent", [None, "", "00-1-2-3"])

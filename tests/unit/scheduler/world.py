@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import count
+from itertools import count, cycle
 from random import Random
 from typing import Any
 
@@ -20,25 +20,22 @@ from pydantic import BaseModel
 
 from functions.agents.agent_call import AgentCall, LookUpAnswer
 from functions.agents.gate_releases import ReleasingGates
-from functions.agents.gates import NoFreeSlotError
 from functions.core.derive import derive
-from functions.core.gate_rules import Gate
 from functions.core.plan import check_deployed, output_of
-from functions.core.record import NOTICES, Message, MessageKind, RuleSettings, StepType, TaskRecord
+from functions.core.record import NOTICES, Message, MessageKind, RuleSettings, TaskRecord
 from functions.core.rules import Applied, admit
 from functions.core.step_definition import BaseStep, Results
-from functions.core.task_events import Due, Event, OutcomeKind
+from functions.core.task_events import Event, OutcomeKind
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.agent_messages import AgentReply, AgentRequest, Finding
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import read_message
-from functions.messaging.task_messages import RunRequest, SchedulerMessage, WakeRequest
+from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs, scheduler
-from functions.storage.table_contract import CorruptRowError
+from functions.storage.table_contract import TransientStorageError
 from functions.storage.task_storage import TaskStorage
-from functions.supervisor.outbox_relay import OutboxRelay
-from functions.supervisor.sweep_progress import SweepReport
+from functions.supervisor.task_sweep import TaskSweep
 from tests.fakes.simulated_table import SimulatedTable
 from tests.fakes.storage_process import ProcessTable, no_client, virtual_now
 
@@ -73,51 +70,29 @@ def workflow(*steps: BaseStep[Any], name: str = "w", **options: Any) -> Workflow
     return Workflow(name, payload=Parcel, steps=list(steps), **fields)
 
 
-class OpenGates(ReleasingGates):
-    """Gates that are open unless a test closes one, and the calls and replies that were counted."""
+class NotedGates(ReleasingGates):
+    """Gates with notes of the calls and replies that were counted, and of the releases."""
 
-    def __init__(self) -> None:
-        self.gates: dict[str, Gate] = {}
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self.reports: list[tuple[str, OutcomeKind]] = []
         self.replies: list[tuple[str, datetime | None, bool]] = []
         self.releases: list[tuple[str, int]] = []
-        self.slots: dict[str, asyncio.Semaphore] = {}
-
-    @asynccontextmanager
-    async def call(self, name: str, until: datetime) -> AsyncIterator[None]:
-        """Wait for a slot if the gate has a limit."""
-        slots = self.slots.get(name, asyncio.Semaphore(1000))
-        try:
-            async with asyncio.timeout((until - virtual_now()).total_seconds()):
-                await slots.acquire()
-        except TimeoutError:
-            raise NoFreeSlotError("no free slot") from None
-        try:
-            yield
-        finally:
-            slots.release()
-
-    async def refresh(self, *, is_forced: bool = False) -> dict[str, Gate]:
-        """Return all gates."""
-        assert not is_forced
-        return self.gates
-
-    def of(self, name: str) -> Gate | None:
-        """Return a gate."""
-        return self.gates.get(name)
 
     async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> None:
-        """Record the outcome of a call."""
-        assert began_at <= virtual_now()
+        """Count the outcome of a call."""
         self.reports.append((name, kind))
+        await super().report(name, kind, began_at)
 
     async def reply(self, name: str, sent_at: datetime | None, *, is_taken: bool) -> None:
-        """Record a reply."""
+        """Count a reply."""
         self.replies.append((name, sent_at, is_taken))
+        await super().reply(name, sent_at, is_taken=is_taken)
 
     async def release(self, name: str, link: int) -> None:
-        """Record a link of a release chain."""
+        """Handle a message of a release chain."""
         self.releases.append((name, link))
+        await super().release(name, link)
 
 
 class Services:
@@ -199,7 +174,6 @@ class Process:
         self.requests = 0
         self.crash_at: int | None = None
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.gates = OpenGates()
         self.announcer = Announcer(send=self._send, start_run=no_client)
         self.settings = replace(
             world.settings,
@@ -208,12 +182,21 @@ class Process:
         )
         self.storage = TaskStorage(
             ProcessTable(world.table, self.cross),
-            shards=1,
+            shards=world.shards,
             settings=self.settings,
             now=lambda: virtual_now() + ahead,
             new_id=new_id,
             announce=self.announcer.announce,
             random=Random(1),  # noqa: S311 - it spreads retries
+        )
+        self.gates = NotedGates(
+            self.storage,
+            settings=self.settings,
+            now=virtual_now,
+            schedule_release=self.announcer.request_release,
+        )
+        self.supervisor = TaskSweep(
+            self.storage, gates=self.gates, registry=world.registry, send=self._send, now=virtual_now
         )
         agents = {spec.agent for flow in world.registry for spec in flow.specs}
         self.runs = Runs(
@@ -242,7 +225,7 @@ class Process:
         self.requests += 1
         if self.requests == self.crash_at and not self.died.done():
             self.died.set_result(None)
-            self.world.process = Process(self.world)
+            self.world.processes = [Process(self.world) if it is self else it for it in self.world.processes]
         if self.died.done():
             await asyncio.get_running_loop().create_future()
 
@@ -267,7 +250,7 @@ class Process:
 
 
 class World:
-    """All that processes share. `process` is the live one; a test may start further ones.
+    """All that processes share: `processes` take turns. A test may start further ones.
 
     `delivers_again`: the activity of a crashed process is delivered again, as Durable does. Otherwise it is
     lost, and a sweep recovers the task.
@@ -279,8 +262,11 @@ class World:
         run_seconds: float = 240,
         steps_at_once: int = 16,
         settings: RuleSettings | None = None,
+        table: SimulatedTable | None = None,
+        shards: int = 1,
+        number: int = 1,
     ) -> None:
-        self.table = SimulatedTable(seconds=0.01)
+        self.table, self.shards = table or SimulatedTable(seconds=0.01), shards
         self.registry = WorkflowRegistry(workflows)
         self.run_seconds, self.steps_at_once = run_seconds, steps_at_once
         self.settings = settings or RuleSettings()
@@ -294,7 +280,13 @@ class World:
         self.gap = 0.0
         self._instances = set[str]()
         self._background = set[asyncio.Future[Any]]()
-        self.process = Process(self)
+        self.processes = [Process(self) for _ in range(number)]
+        self.turns: Iterator[int] = cycle(range(number))
+
+    @property
+    def process(self) -> Process:
+        """Return the process whose turn it is."""
+        return self.processes[next(self.turns)]
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
         """Run a coroutine in the background."""
@@ -336,16 +328,23 @@ class World:
     # The bus
 
     def post(self, message: SchedulerMessage) -> None:
-        """Deliver a message from its time on."""
+        """Take a message, which is delivered from its time on."""
         self.messages.append(message)
         leaves = isinstance(message, Message) and message.kind in {*NOTICES, MessageKind.ALERT}
         if self.delivers and not leaves:
             self.spawn(self._deliver(message))
 
-    async def _deliver(self, message: SchedulerMessage) -> None:
-        at = message.not_before if isinstance(message, WakeRequest) else virtual_now()
+    async def _deliver(self, message: SchedulerMessage) -> Any:
+        """Deliver a message from its time on, again if the table fails."""
+        at = virtual_now()
+        if isinstance(message, WakeRequest | ReleaseRequest):
+            at = message.not_before if isinstance(message, WakeRequest) else message.at
         await asyncio.sleep(max(0.01, (at - virtual_now()).total_seconds()))
-        await self.on_live_process(lambda process: process.receivers.receive(message))
+        while True:
+            try:
+                return await self.on_live_process(lambda process: process.receivers.receive(message))
+            except TransientStorageError:
+                await asyncio.sleep(1)
 
     async def _take_request(self, agent: str, message: AgentRequest) -> None:
         """Take a request, and reply after `replies_after` seconds."""
@@ -409,30 +408,8 @@ class World:
         return await self._activity(instance) if self.delivers_again else None
 
     async def sweep(self) -> None:
-        """Examine the tasks that are due, and send the unsent messages."""
-        for key in self.table.keys(""):
-            if key.endswith("|task"):
-                await self.on_live_process(lambda process, key=key: self._examine(process, key[:-5]))  # type: ignore[misc]
-        relay = OutboxRelay(self.table, SweepReport(virtual_now()), send=self._send, now=virtual_now)
-        await relay.send_page("000", None)
-
-    async def _send(self, message: Message) -> None:
-        self.post(message)
-
-    async def _examine(self, process: Process, task: str) -> None:
-        try:
-            record = await process.storage.load(task)
-        except CorruptRowError:
-            return
-        due_at = None if record is None else derive(record).due_at
-        if record is None or due_at is None or due_at > virtual_now():
-            return
-        queues = {
-            spec.gate: Gate(name=spec.gate) for spec in record.order.specs if spec.type is StepType.QUEUE
-        }
-        counted = {operation.start_id for _, operation in record.operations}
-        holds = {name: gate.holds for name, gate in process.gates.gates.items()}
-        await process.change(task, Due(may_recover=True, queues=queues, holds=holds, counted=counted))
+        """Sweep once, in a process that does not crash."""
+        await Process(self).supervisor.run()
 
     async def until_rest(self, task: str, *, seconds: float = 600) -> TaskRecord:
         """Sweep every five seconds until a task has ended."""
