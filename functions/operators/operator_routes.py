@@ -253,9 +253,7 @@ def operators_application(
     router = APIRouter(prefix="/api/ops", tags=["operations"], route_class=ReadRoute)
     add_task_routes(app, router, actions, rejected=rejected, trace_url_template=trace_url_template)
     add_gate_routes(router, gates, actions.registry)
-    add_rejected_routes(
-        router, actions.storage, actions.registry, rejected=rejected, put=put, now=actions.now
-    )
+    add_rejected_routes(router, actions.registry, rejected=rejected, put=put, now=actions.now)
 
     @router.get("/overview", responses=documented_problems(503))
     async def show_overview() -> Overview:

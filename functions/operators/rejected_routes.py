@@ -4,7 +4,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
+from functions.core.workflow_definition import WorkflowRegistry
 from functions.http.access import caller_of
 from functions.http.problems import ProblemError, documented_problems
-from functions.http.redaction import REDACTED, NotShownError, any_secrets, printable_text, redacted
+from functions.http.redaction import REDACTED, NotShownError, printable_text, redacted, workflow_has_secrets
 from functions.messaging.message_format import QueueMessage, SubmissionMessage, UtcTime
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, dead_letter_queue, live_queue, resend_queue
 from functions.messaging.rejected_messages import (
@@ -25,12 +25,9 @@ from functions.messaging.rejected_messages import (
     RejectedList,
     RejectedMessage,
     RejectedMessages,
-    named_task,
 )
 from functions.messaging.senders import SendError
 from functions.operators.action_requests import ACTION, Reason
-from functions.storage.table_contract import CorruptRowError
-from functions.storage.task_storage import TaskStorage
 from functions.telemetry.instruments import record_action
 
 #: Messages of a page, those that one request discards, and those that are discarded side by side.
@@ -77,7 +74,6 @@ class RejectedDetails(RejectedMessage):
 
 def add_rejected_routes(
     router: APIRouter,
-    storage: TaskStorage,
     registry: WorkflowRegistry,
     *,
     rejected: RejectedMessages,
@@ -86,7 +82,6 @@ def add_rejected_routes(
 ) -> None:
     """Add the routes. `put` sends a message to a queue and raises `SendError`."""
     _add_actions(router, rejected, put)
-    bodies = _Bodies(storage, registry)
 
     @router.get("/rejected", responses=documented_problems(422, 503))
     async def list_rejected(
@@ -108,7 +103,7 @@ def add_rejected_routes(
             raise _no_message()
         facts, body = found
         try:
-            text = await bodies.text_of(facts, body)
+            text = _shown_body(registry, facts.queue, body)
         except NotShownError as error:
             return RejectedDetails(**asdict(facts), body=None, more=False, why=f"Not shown: {error}.")
         shown, more = printable_text(text)
@@ -177,77 +172,38 @@ def _no_message() -> ProblemError:
     return ProblemError(HTTPStatus.NOT_FOUND, "No message is recorded under this id.")
 
 
-class _Bodies:
-    """The bodies of messages as operators may see them.
+def _shown_body(registry: WorkflowRegistry, queue: str, body: bytes) -> str:
+    """Return a body as text, without its start id and without secret fields.
 
-    The model of its workflow names the secret fields of an order. No model names those of another message, so
-    it is shown only if its task's workflow has none; without a task, if no deployed workflow has any.
+    If a deployed workflow has secret fields, only orders are shown: no model names those of other messages.
+    Raises `NotShownError`.
     """
-
-    def __init__(self, storage: TaskStorage, registry: WorkflowRegistry) -> None:
-        self._storage, self._registry = storage, registry
-
-    async def text_of(self, message: RejectedMessage, body: bytes) -> str:
-        """Return a body as text. Raises `NotShownError` and `TransientStorageError`."""
-        if b"\0" in body:
-            raise NotShownError("it is not a text")
-        content = _members(body)
-        hidden: dict[str, Any] = {"start_id": REDACTED} if "start_id" in content else {}
-        if resend_queue(message.queue) == SUBMISSIONS_QUEUE:
-            hidden |= self._payload(content)
-        else:
-            await self._check_task(message, body)
-        if not hidden:
-            return body.decode(errors="replace")
-        # The original text may contain an earlier value of the same name.
-        return json.dumps({**content, **hidden}, ensure_ascii=False)
-
-    def _payload(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        others = (value for name, value in order.items() if name != "payload")
-        is_known = order.keys() <= SubmissionMessage.model_fields.keys()
-        if "payload" not in order or not is_known or any(isinstance(each, dict | list) for each in others):
-            self._check_all("it is not an order")
-            return {}
-        name, version = order.get("workflow"), order.get("version")
-        is_named = isinstance(name, str) and (version is None or type(version) is int)
-        workflow = self._registry.find(str(name), version) if is_named else None
-        if workflow is None:
-            raise NotShownError("the version of its workflow is not deployed")
-        try:
-            return {"payload": redacted(workflow.payload, json.dumps(order["payload"]))}
-        except ValueError:
-            raise NotShownError("its payload is not valid JSON") from None
-
-    async def _check_task(self, message: RejectedMessage, body: bytes) -> None:
-        task = message.task or named_task(body)[0]
-        if task is None:
-            self._check_all("it names no task")
-            return
-        try:
-            record = await self._storage.load(task)
-        except CorruptRowError as error:
-            raise NotShownError(str(error)) from None
-        # An earlier task may have had the same id.
-        if record is None or record.order.submitted_at > message.rejected_at:
-            self._check_all("its task is not recorded")
-            return
-        workflow = self._registry.find(record.order.workflow, record.order.version)
-        if workflow is None:
-            raise NotShownError("the version of its task's workflow is not deployed")
-        if any_secrets(_models_of(workflow)):
-            raise NotShownError("the workflow of its task has secret fields")
-
-    def _check_all(self, reason: str) -> None:
-        """Raise `NotShownError` if a deployed workflow has secret fields."""
-        if any_secrets(model for workflow in self._registry for model in _models_of(workflow)):
-            raise NotShownError(f"{reason}, and a deployed workflow has secret fields")
+    if b"\0" in body:
+        raise NotShownError("it is not a text")
+    content = _members(body)
+    if any(map(workflow_has_secrets, registry)):
+        if resend_queue(queue) != SUBMISSIONS_QUEUE:
+            raise NotShownError("a deployed workflow has secret fields")
+        content = _order_without_secrets(registry, content)
+    elif "start_id" in content:
+        content["start_id"] = REDACTED
+    else:
+        return body.decode(errors="replace")
+    # The original text may contain an earlier value of the same name.
+    return json.dumps(content, ensure_ascii=False)
 
 
-def _models_of(workflow: Workflow[Any]) -> list[type[BaseModel] | None]:
-    return [workflow.payload, *(step.model for step in workflow.steps.values())]
+def _order_without_secrets(registry: WorkflowRegistry, content: dict[str, Any]) -> dict[str, Any]:
+    """Return the members of an order, those of the payload by its model. Raises `NotShownError`."""
+    names = SubmissionMessage.model_fields.keys() & content.keys()
+    order = {name: content[name] for name in names if not isinstance(content[name], dict | list)}
+    workflow = registry.find(str(order.get("workflow")), order.get("version"))
+    if "payload" not in content or workflow is None:
+        raise NotShownError("it is not an order of a deployed workflow, of which one has secret fields")
+    return {**order, "payload": redacted(workflow.payload, json.dumps(content["payload"]))}
 
 
-def _members(body: bytes) -> Mapping[str, Any]:
+def _members(body: bytes) -> dict[str, Any]:
     """Return the members of a JSON object, and none of any other body."""
     try:
         content = json.loads(body)

@@ -27,7 +27,7 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.http.redaction import NotShownError, any_secrets, printable_text, redacted
+from functions.http.redaction import NotShownError, printable_text, redacted, workflow_has_secrets
 from functions.messaging.rejected_messages import RejectedMessage
 from functions.operators.task_actions import ActionPreview, open_question, pending_until
 from functions.operators.task_list import CorruptRow, TaskLine
@@ -272,8 +272,7 @@ class Contents:
 
     def _without_model(self, text: str) -> Any:
         """Return a text that may contain any field of the payload, an event or a result."""
-        workflow = self._workflow
-        if any_secrets([workflow.payload, *(step.model for step in workflow.steps.values())]):
+        if workflow_has_secrets(self._workflow):
             raise NotShownError("its workflow has secret fields, and no model names those of this text")
         return from_json(text)
 

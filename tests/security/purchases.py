@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Secret, SecretStr
 
 from functions.workflow import EventStep, Json, Results, Step, Workflow
 
@@ -31,7 +31,7 @@ class Purchase(BaseModel):
 
     amount: int
     card: Card
-    pin: Annotated[int, Field(json_schema_extra={"writeOnly": True})]
+    pin: Secret[int]
 
 
 class Charge(BaseModel):
@@ -50,7 +50,7 @@ class Confirmation(BaseModel):
 
 def _pay(purchase: Purchase, _results: Results) -> Json:
     number = purchase.card.number.get_secret_value()
-    return {"amount": purchase.amount, "card": number, "pin": str(purchase.pin)}
+    return {"amount": purchase.amount, "card": number, "pin": purchase.pin.get_secret_value()}
 
 
 def _ship(_purchase: Purchase, results: Results) -> Json:

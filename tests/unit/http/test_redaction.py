@@ -1,0 +1,212 @@
+"""Secret fields are in no shown value, and no fault names a place below one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
+
+import pytest
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    PlainSerializer,
+    RootModel,
+    Secret,
+    SecretBytes,
+    SecretStr,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    field_serializer,
+    field_validator,
+)
+
+from functions.http.redaction import REDACTED, NotShownError, has_secrets, public_faults, redacted
+
+CANARY = "c4n4ry"
+
+
+class Login(BaseModel):
+    """A secret, and a field that is not secret."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    password: SecretStr
+    user: str = ""
+
+
+class Tree(BaseModel):
+    """A recursive model."""
+
+    secret: SecretStr | None = None
+    below: list[Tree] = []
+
+
+class Pin(Secret[int]):
+    """A type of secrets."""
+
+
+class ByKind(BaseModel):
+    """A member of a union with a discriminator."""
+
+    kind: Literal["key"]
+    key: SecretBytes
+
+
+class Generic[ContentT](BaseModel):
+    """A model of any content."""
+
+    content: ContentT
+
+
+class Keys(TypedDict):
+    """A typed dict with a secret."""
+
+    key: NotRequired[SecretStr]
+
+
+class Pair(NamedTuple):
+    """A named tuple with a secret."""
+
+    user: str
+    key: SecretStr
+
+
+@dataclass(slots=True)
+class Account:
+    """A dataclass with a secret."""
+
+    user: str
+    key: SecretStr
+
+
+class Revealing(BaseModel):
+    """A model whose serializer returns the secret, as pydantic's documentation shows."""
+
+    password: SecretStr
+
+    @field_serializer("password", when_used="json")
+    def reveal(self, password: SecretStr) -> str:
+        """Return the secret."""
+        return password.get_secret_value()
+
+
+type Names[NameT] = list[NameT]
+type Nested = list[Nested] | SecretStr
+
+LOGIN = {"password": CANARY, "user": "ann"}
+SHOWN = {"password": REDACTED, "user": "ann"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "shown"),
+    [
+        (SecretStr, CANARY, REDACTED),
+        (SecretStr, "", REDACTED),
+        (SecretBytes, CANARY, REDACTED),
+        (Secret[int], 730_214, REDACTED),
+        (Pin, 730_214, REDACTED),
+        (Annotated[SecretStr, Field(max_length=9), WithJsonSchema({"type": "string"})], CANARY, REDACTED),
+        (Annotated[SecretStr, PlainSerializer(SecretStr.get_secret_value)], CANARY, REDACTED),
+        (Revealing, {"password": CANARY}, {"password": REDACTED}),
+        (SecretStr | None, CANARY, REDACTED),
+        (SecretStr | None, None, None),
+        (Login, LOGIN | {"unknown": CANARY}, SHOWN),
+        (Login | None, {"password": CANARY}, {"password": REDACTED}),
+        (Secret[Login], LOGIN, REDACTED),
+        (list[Login], [LOGIN], [SHOWN]),
+        (tuple[int, Login], [1, LOGIN], [1, SHOWN]),
+        (dict[str, SecretStr], {"a": CANARY}, {"a": REDACTED}),
+        (dict[str, Login], {"a": LOGIN}, {"a": SHOWN}),
+        (dict[SecretStr, int], {CANARY: 1}, {REDACTED: 1}),
+        (Login | ByKind, {"kind": "key", "key": CANARY}, {"kind": "key", "key": REDACTED}),
+        (Tree, {"below": [{"secret": CANARY}]}, {"below": [{"secret": REDACTED}]}),
+        (RootModel[list[Login]], [LOGIN], [SHOWN]),
+        (Generic[SecretStr], {"content": CANARY}, {"content": REDACTED}),
+        (Keys, {"key": CANARY}, {"key": REDACTED}),
+        (Pair, ["ann", CANARY], ["ann", REDACTED]),
+        (Account, {"user": "ann", "key": CANARY}, {"user": "ann", "key": REDACTED}),
+        (Names[SecretStr], [CANARY], [REDACTED]),
+        (Nested, [[CANARY]], [[REDACTED]]),
+        (Json[Login], f'{{"password": "{CANARY}"}}', {"password": REDACTED}),
+    ],
+)
+def test_secret_fields_are_redacted(annotation: Any, value: Any, shown: Any) -> None:
+    """In any type, with and without another secret field."""
+    text = json.dumps({"field": value, "beside": "x"})
+    for beside in (SecretStr, str):
+        model = create_model("Other", field=(annotation, ...), beside=(beside, ...))
+        assert has_secrets(model)
+        assert redacted(model, text) == {"field": shown, "beside": "x" if beside is str else REDACTED}
+
+
+class Plain(BaseModel):
+    """A model without a secret field."""
+
+    user: str
+
+
+class Checked(BaseModel):
+    """A model whose validator raises an error of any type, with the value."""
+
+    key: SecretStr
+
+    @field_validator("key")
+    @classmethod
+    def _check(cls, key: SecretStr) -> SecretStr:
+        raise KeyError(key.get_secret_value())
+
+
+def test_text_that_its_model_rejects_is_not_shown() -> None:
+    """A model without secret fields is shown as it was recorded."""
+    assert redacted(Plain, f'{{"name": "ann", "more": "{CANARY}"}}') == {"name": "ann", "more": CANARY}
+    for model in (Login, Checked):
+        with pytest.raises(NotShownError, match="rejects it") as error:
+            redacted(model, f'{{"key": "{CANARY}"}}')
+        assert CANARY not in str(error.value)
+
+
+class Card(BaseModel):
+    """A payload with secrets of several levels."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limits: Secret[dict[str, int]] | None = None
+    pins: dict[SecretStr, int] = {}
+    login: Login | None = None
+    lines: Annotated[list[Plain], Field(alias="Lines")] = []
+
+
+@pytest.mark.parametrize(
+    ("sent", "place"),
+    [
+        ({"limits": {CANARY: "x"}}, ("limits",)),
+        ({"pins": {CANARY: "x"}}, ("pins",)),
+        ({"pins": {CANARY: [{}]}}, ("pins",)),
+        ({"login": {"user": "ann"}}, ("login", "password")),
+        ({"Lines": [{"user": "ann"}, {"user": 7}]}, ("Lines", 1, "user")),
+        ({"unknown": 1}, ("unknown",)),
+    ],
+)
+def test_fault_names_no_place_below_a_secret_field(sent: Any, place: tuple[object, ...]) -> None:
+    """The name of a field is known to everybody; other places are named exactly."""
+    [fault] = _faults(Card, sent)
+    assert fault["loc"] == ("order", *place)
+    assert CANARY not in str(fault)
+    assert ("below" in fault["msg"]) is (place in {("limits",), ("pins",)})
+
+
+def test_faults_of_other_models_have_their_places() -> None:
+    """A whole value may be secret; without secret fields, each name is shown."""
+    pins = RootModel[dict[SecretStr, int]]
+    assert [fault["loc"] for fault in _faults(pins, {CANARY: "x"})] == [("order",)]
+    assert [fault["loc"] for fault in _faults(RootModel[dict[str, int]], {"a": "x"})] == [("order", "a")]
+
+
+def _faults(model: type[BaseModel], sent: Any) -> list[dict[str, Any]]:
+    with pytest.raises(ValidationError) as error:
+        model.model_validate_json(json.dumps(sent))
+    return public_faults(model, "order", error.value)
