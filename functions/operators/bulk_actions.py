@@ -24,7 +24,6 @@ from functions.operators.task_list import (
     CorruptRow,
     ListQuery,
     ListScope,
-    Source,
     TaskFilter,
     TaskLine,
     TaskList,
@@ -72,7 +71,7 @@ class Selection:
         self._table, self._shards = storage.table, storage.shards
         self._asked, self._before = asked, before
         self._digest = zlib.crc32(f"{asked.model_dump_json()} {before.isoformat()}".encode())
-        self._scope = ListScope(query, before, None, query.sources[0])
+        self._scope = ListScope(query, before, None)
         self._unfinished, self._queries = self._scope.queries()
         self._units = self._shards * (bool(self._unfinished) + len(self._queries))
 
@@ -80,7 +79,7 @@ class Selection:
     def is_exact(self) -> bool:
         """Return whether the index decides which tasks are selected."""
         asked, state = self._asked, self._asked.listed_state
-        if self._scope.source is not Source.TIME:
+        if asked.find is not None:
             return False
         is_ended = state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}
         has_cause = asked.step is not None or asked.error is not None

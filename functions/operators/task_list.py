@@ -24,7 +24,7 @@ from functions.core.json_values import PLAIN_NUMBER
 from functions.core.record import NAME_PATTERN, Direction, OperationState, Order, TaskRecord
 from functions.http.problems import FieldFault, ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN, UtcTime
-from functions.storage.index_pages import EntryPage, ListedTask, listed_task, orders_query, read_entries
+from functions.storage.index_pages import EntryPage, ListedTask, listed_task, read_entries
 from functions.storage.order_search import MOST_SEARCH_CHARACTERS, search_key
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import (
@@ -85,17 +85,6 @@ class Sorting(StrEnum):
     OLDEST = "oldest"
 
 
-class Source(StrEnum):
-    """The rows that a list reads, and the time by which it is sorted."""
-
-    #: The indexes by state: the end of a task, or the submission of a task under way.
-    TIME = "time"
-    #: The orders whose ids have a prefix: the submission.
-    NAME = "name"
-    #: The index of a search text: the submission.
-    TEXT = "text"
-
-
 class ListCursor(BaseModel):
     """The place of the last entry of a page in one list."""
 
@@ -103,7 +92,6 @@ class ListCursor(BaseModel):
 
     state: ProcessState | None
     sorting: Sorting
-    source: Source = Source.TIME
     at: UtcTime
     task: Annotated[str, Field(pattern=TASK_ID_PATTERN)]
 
@@ -114,7 +102,7 @@ _ENDED = frozenset({ProcessState.ERROR, ProcessState.PROCESSED, ProcessState.COM
 class TaskFilter(BaseModel):
     """Tasks of one state (by default `Error`), or those that are `suspended` or `under_way`.
 
-    With a prefix, search text, submitter or correlation id, the default is any state. Ages are in seconds
+    With a search text, submitter or correlation id, the default is any state. Ages are in seconds
     since the end of a task, or since the submission of a task under way.
     """
 
@@ -134,7 +122,6 @@ class TaskFilter(BaseModel):
     find: Annotated[str | None, _text(MOST_SEARCH_CHARACTERS, "A search text of the order")] = None
     min_age: _Age | None = None
     max_age: _Age | None = None
-    prefix: Annotated[str | None, Field(pattern=TASK_ID_PATTERN)] = None
 
     # A contradiction is rejected: if one part were ignored, an action would reach other tasks.
     @field_validator("suspended")
@@ -164,14 +151,7 @@ class TaskFilter(BaseModel):
 
     @property
     def _is_search(self) -> bool:
-        return any(each is not None for each in (self.prefix, self.find, self.submitter, self.correlation_id))
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """Return the possible sources of the list, the best first."""
-        if self.find is not None:
-            return (Source.TEXT,)
-        return (Source.TIME,) if self.prefix is None else (Source.NAME, Source.TIME)
+        return any(each is not None for each in (self.find, self.submitter, self.correlation_id))
 
 
 class ListQuery(TaskFilter):
@@ -186,8 +166,7 @@ class ListQuery(TaskFilter):
             return None
         with suppress(ValueError):
             place = ListCursor.model_validate_json(decoded_cursor(self.cursor))
-            is_same = place.state is self.listed_state and place.sorting is self.order
-            if is_same and place.source in self.sources:
+            if (place.state, place.sorting) == (self.listed_state, self.order):
                 return place
         raise wrong_field("cursor", "not a cursor of this list")
 
@@ -213,7 +192,7 @@ _INDEXES = {
 
 #: Indexes of tasks that have not ended, which are not in the order of a list.
 _UNFINISHED = frozenset({TaskIndex.DUE, TaskIndex.SUSPENDED})
-#: Index rows of these states may be outdated; orders and rows of search texts have no state.
+#: Index rows of these states may be outdated; rows of search texts have no state.
 _INEXACT = frozenset({None, ProcessState.PENDING, ProcessState.PROCESSING})
 
 
@@ -224,12 +203,14 @@ def time_of(entry: ListedTask) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ListScope:
-    """The entries of a list at the time `now`: those of a query in one source, after `place`."""
+    """The entries of a list at the time `now`, after `place`.
+
+    Tasks with a search text are in an index of their own, in the order of submission.
+    """
 
     query: ListQuery
     now: datetime
     place: ListCursor | None
-    source: Source
 
     @property
     def indexes(self) -> tuple[TaskIndex, ...]:
@@ -240,21 +221,18 @@ class ListScope:
 
     def queries(self) -> tuple[list[RowQuery], list[RowQuery]]:
         """Return the queries of unfinished tasks, whose rows are not in the list's order, and all others."""
-        if self.source is Source.NAME:
-            return [], [orders_query(self.query.prefix or "")]
-        if self.source is Source.TEXT:
-            return [], [self._timed(TaskIndex.FIND)]
+        if self.query.find is not None:
+            return [], [self._timed(TaskIndex.FIND, search_key(self.query.find))]
         unfinished = [index_range(index) for index in self.indexes if index in _UNFINISHED]
         return unfinished, [self._timed(index) for index in self.indexes if index not in _UNFINISHED]
 
-    def _timed(self, index: TaskIndex) -> RowQuery:
+    def _timed(self, index: TaskIndex, name: str = "") -> RowQuery:
         """Return the query of an index whose rows begin with the newest, after `place`."""
         until, since = self.now + CLOCK_SKEW, None
-        if self.source is Source.TIME and self.query.min_age is not None:
+        if self.query.find is None and self.query.min_age is not None:
             until = self.now - timedelta(seconds=self.query.min_age)
-        if self.source is Source.TIME and self.query.max_age is not None:
+        if self.query.find is None and self.query.max_age is not None:
             since = self.now - timedelta(seconds=self.query.max_age)
-        name = search_key(self.query.find or "") if index is TaskIndex.FIND else ""
         query = index_range(index, name, since=since, until=until + timedelta.resolution)
         if self.place is None or self.query.order is Sorting.OLDEST:
             return query
@@ -274,7 +252,7 @@ class ListScope:
     def cursor(self, entry: ListedTask) -> ListCursor:
         """Return the place of an entry."""
         state, order = self.query.listed_state, self.query.order
-        return ListCursor(state=state, sorting=order, source=self.source, at=time_of(entry), task=entry.task)
+        return ListCursor(state=state, sorting=order, at=time_of(entry), task=entry.task)
 
     def may_match(self, entry: ListedTask) -> bool:
         """Return whether the task of an entry may match; `matches` decides."""
@@ -283,7 +261,7 @@ class ListScope:
             _has_order(query, entry)
             and (entry.state in _INEXACT or query.listed_state in {None, entry.state})
             and (entry.error_class is None or self._has_cause(entry))
-            and (self.source is not Source.TIME or _has_age(query, time_of(entry), self.now))
+            and (query.find is not None or _has_age(query, time_of(entry), self.now))
             and (self.place is None or self.rank(entry) > self.rank(self.place))
         )
 
@@ -311,7 +289,6 @@ def _has_order(query: TaskFilter, order: ListedTask | Order) -> bool:
     return (
         query.workflow in {None, order.workflow}
         and query.version in {None, order.version}
-        and order.task.startswith(query.prefix or "")
         and query.submitter in {None, order.submitter}
         and query.correlation_id in {None, order.correlation_id}
     )
@@ -411,7 +388,7 @@ class TaskPage(BaseModel):
     """Some tasks. `cursor` is for the next page, null at the end.
 
     The list was searched up to the time `looked_to`, null: to its end. With `more`, there are further tasks
-    that no cursor reaches: a longer prefix or another age finds them. `corrupt` names the corrupt rows of
+    that no cursor reaches: another age finds them. `corrupt` names the corrupt rows of
     the page, which hide no other row.
     """
 
@@ -466,42 +443,28 @@ class TaskList:
             return error
 
     async def page(self, query: ListQuery) -> TaskPage:
-        """Return up to 50 tasks, the task whose id is the prefix first. Raises `ProblemError` 422."""
-        now, place, is_search = self._now(), query.place(), query.find is not None
+        """Return up to 50 tasks. Raises `ProblemError` 422."""
+        now, place = self._now(), query.place()
         corrupt: dict[str, CorruptRowError] = {}
         for _ in range(_PAGES_WITHOUT_MATCH if query.needs_records else 1):
-            found = await self._entries(query, place, now)
-            others = (entry.task for entry in found.entries if is_search or entry.task != query.prefix)
-            records, unreadable = await self.read(dict.fromkeys(others))
+            found = await self._entries(ListScope(query, now, place))
+            records, unreadable = await self.read(dict.fromkeys(entry.task for entry in found.entries))
             corrupt |= found.corrupt | {error.row_key: error for error in unreadable}
             shown = [each for each in records if matches(query, each, now)]
-            if shown or not found.entries or found.place is None:
-                break
             place = found.place
-        if query.prefix is not None and query.cursor is None and not is_search:
-            exact, unreadable = await self.read([query.prefix])
-            corrupt |= {error.row_key: error for error in unreadable}
-            shown = [*(each for each in exact if matches(query, each, now)), *shown]
+            if shown or place is None or not found.entries:
+                break
         return TaskPage(
             tasks=[TaskLine.of(record) for record in shown],
-            cursor=None if found.place is None else encoded_cursor(found.place),
-            looked_to=None if found.place is None else found.place.at,
+            cursor=None if place is None else encoded_cursor(place),
+            looked_to=None if place is None else place.at,
             more=found.more,
             corrupt=[CorruptRow.model_validate(error) for error in corrupt.values()],
         )
 
-    async def _entries(self, query: ListQuery, place: ListCursor | None, now: datetime) -> _Found:
-        scope = ListScope(query, now, place, place.source if place else query.sources[0])
-        if scope.source is Source.NAME:
-            found = await self._sorted(scope)
-            if not found.more:
-                return _first(scope, found)
-            if place is not None:  # a list by time has other places
-                raise wrong_field("cursor", "the list has become too long: start again without a cursor")
-            scope = replace(scope, source=Source.TIME)
-        if query.order is Sorting.OLDEST:
-            return _first(scope, await self._sorted(scope))
-        return await self._merged(scope)
+    async def _entries(self, scope: ListScope) -> _Found:
+        is_newest_first = scope.query.order is Sorting.NEWEST
+        return _first(scope, await (self._merged(scope) if is_newest_first else self._sorted(scope)))
 
     async def _sorted(self, scope: ListScope) -> _Found:
         """Read the first rows of all shards, and sort them."""
@@ -525,13 +488,13 @@ class TaskList:
             found = [each for page in (*unfinished, *pages) for each in page.entries]
             ends = [page.entries[-1] for page in pages if page.cursor is not None]
             if not ends:
-                return _first(scope, _Found([*entries, *scope.select(found)], None, more, corrupt))
+                return _Found([*entries, *scope.select(found)], None, more, corrupt)
             end = min(ends, key=scope.rank)
             entries += scope.select(each for each in found if scope.rank(each) <= scope.rank(end))
             scope = replace(scope, place=scope.cursor(end))
             if len(entries) > MOST_PER_PAGE:
                 break
-        return _first(scope, _Found(entries, scope.place, more, corrupt))
+        return _Found(entries, scope.place, more, corrupt)
 
     async def _pages(self, queries: Sequence[RowQuery], most: int) -> list[EntryPage[ListedTask]]:
         limited = [replace(query, most=most) for query in queries]

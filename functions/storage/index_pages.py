@@ -1,4 +1,4 @@
-"""Reads of index rows, orders and messages by pages, for the Supervisor and for operators' lists.
+"""Reads of index rows and messages by pages, for the Supervisor and for operators' lists.
 
 A corrupt row is named in the page and hides no other row. Times are UTC.
 """
@@ -16,15 +16,14 @@ from functions.storage.table_contract import CorruptRowError, Row, RowPage, RowQ
 
 #: The columns of a query that needs keys only.
 KEYS = ("PartitionKey", "RowKey")
-_ORDER = (*KEYS, "OrderID", "Workflow", "WorkflowVersion", "Submitter", "CorrelationID", "SubmittedAt")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTask:
-    """An index row with state and reason of the moment at which it was written, or an order without them.
+    """An index row with state and reason of the moment at which it was written.
 
-    `at` is the time in its key, None for a suspended task and an order. A task in `Error` also has its failed
-    step, if its error names one, and the class of the error.
+    The row of a search text has no state. `at` is the time in the key, None for a suspended task. A task in
+    `Error` also has its failed step, if its error names one, and the class of the error.
     """
 
     task: str
@@ -81,20 +80,14 @@ async def read_entries[EntryT](
     return EntryPage(entries, cursor, corrupt)
 
 
-def orders_query(prefix: str) -> RowQuery:
-    """Return the query of the orders whose task ids start with a prefix."""
-    return RowQuery(prefix, f"{prefix}~", columns=_ORDER, having="Specs")
-
-
 def listed_task(row: Row) -> ListedTask:
-    """Return an index row or an order for a list. Raises `CorruptRowError`."""
+    """Return an index row for a list. Raises `CorruptRowError`."""
     key = str(row["RowKey"])
     return decoded(key, lambda: _listed(row, key))
 
 
 def _listed(row: Row, key: str) -> ListedTask:
-    is_order = key.endswith("|order") and not key.startswith("!")
-    task, at = (key.partition("|")[0], None) if is_order else (task_in(key), time_in(key))
+    task, at = task_in(key), time_in(key)
     workflow, version, state = row["Workflow"], row["WorkflowVersion"], row.get("ProcessState")
     if row["OrderID"] != task or type(version) is not int or not isinstance(workflow, str):
         raise ValueError("a column has a wrong value")

@@ -1,6 +1,6 @@
-// The filter of a list. Each change is a new address, so that the browser's history works.
+// The filter of a list. Each change is a new address, so that the browser's history works. An id leads to its task.
 
-import { addressOfList } from "./addresses.js";
+import { addressOfList, addressOfTask } from "./addresses.js";
 import { el } from "./elements.js";
 
 const STATES = ["Error", "Under way", "Suspended", "Pending", "Processing", "Processed", "Compensated"];
@@ -45,7 +45,7 @@ export function filters(asked) {
     field("Version", text("version", asked.version, "any", "[1-9][0-9]{0,8}")),
     field("Age", choice("age", AGES, ageOf(asked))),
     field("Order", choice("order", ORDERS, asked.order ?? "newest")),
-    field("Id begins with", text("prefix", asked.prefix, "any", "[A-Za-z0-9_\\-]{1,64}")),
+    field("Id", text("task", "", "exact", "[A-Za-z0-9_\\-]{1,64}")),
     more(asked),
     el("button", {}, "Find"),
   );
@@ -63,7 +63,7 @@ export function stateOf(asked) {
 }
 
 function isSought(asked) {
-  return Boolean(asked.prefix) || SOUGHT.some(([, name]) => asked[name]);
+  return SOUGHT.some(([, name]) => asked[name]);
 }
 
 function more(asked) {
@@ -95,9 +95,9 @@ function ageOf(asked) {
 
 function go(form, before) {
   if (!form.reportValidity()) return;
-  const { age, state, ...others } = Object.fromEntries(new FormData(form));
+  const { task, age, state, ...others } = Object.fromEntries(new FormData(form));
   const asked = { ...stateAsked(state, before), ...others, ...Object.fromEntries(new URLSearchParams(age)) };
-  location.hash = addressOfList(asked);
+  location.hash = task ? addressOfTask(task) : addressOfList(asked);
 }
 
 // An unchanged state is not written into the address, because the default depends on the other fields.

@@ -45,23 +45,16 @@ function results(page, asked) {
   const shown = page.tasks.length
     ? el("ol", { class: "lines", "aria-label": "Tasks" }, el("li", { class: "line head", "aria-hidden": "true" }, head()), rows)
     : el("p", { class: "none" }, nothing(page, asked));
-  const more = page.more && page.tasks.length ? el("p", { class: "none" }, `There are more tasks; ${closer(asked)} finds them.`) : null;
+  const more = page.more && page.tasks.length ? el("p", { class: "none" }, "There are more tasks; another age finds them.") : null;
   return [shown, more, corruptRows(page.corrupt), looked(page, asked), pager(page, asked)];
 }
 
 function nothing(page, asked) {
   if (page.cursor) return "No task matches so far; the search continues.";
-  if (page.more) return `No task matches among the first ones; ${closer(asked)} finds others.`;
+  if (page.more) return "No task matches among the first ones; another age finds others.";
   const { cursor, state, ...others } = asked;
   if (!UNDER_WAY.includes(state)) return "No tasks match.";
   return ["No tasks match. See ", el("a", { href: addressOfList({ ...others, under_way: true }) }, "all tasks under way"), "."];
-}
-
-function closer(asked) {
-  if (asked.prefix) return "a longer prefix of the id";
-  // Ended tasks are read from the newest on.
-  const isRead = asked.suspended || asked.under_way || UNDER_WAY.includes(asked.state);
-  return asked.order === "oldest" && !isRead ? "a greater age" : "a prefix of the id";
 }
 
 // A search without an index reads some tasks at a time.

@@ -32,7 +32,7 @@ async def test_all_of_a_list_are_resubmitted(bench: Bench, console: Console) -> 
     """Counted first; what came of them is listed, with links; each keeps the reason."""
     tasks = [f"run-{number}" for number in range(3)]
     await _refused(bench, *tasks)
-    await console.open("#/tasks?state=Error&workflow=errand&prefix=run-")
+    await console.open("#/tasks?state=Error&workflow=errand")
     page = console.page
     await page.get_by_role("button", name="Act on all of these…").click()
     run = await _asked(page, "Resubmit 3 tasks?", "it is back", "Resubmit 3 tasks")
@@ -144,7 +144,7 @@ async def test_task_is_found_by_a_text_of_its_own_with_the_keyboard(bench: Bench
     await page.keyboard.press("Tab")
     await expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    await page.get_by_label("Id begins with").focus()
+    await page.get_by_label("Id", exact=True).focus()
     await page.keyboard.press("Tab")
     await page.keyboard.press("Enter")
     await page.keyboard.press("Tab")
@@ -156,6 +156,9 @@ async def test_task_is_found_by_a_text_of_its_own_with_the_keyboard(bench: Bench
     await page.get_by_label("Workflow").fill("delivery")
     await page.keyboard.press("Enter")
     await expect(page.get_by_text("No tasks match.")).to_be_visible()
+    await page.get_by_label("Id", exact=True).fill("heavy")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("heavy")
 
 
 async def test_list_says_how_far_back_it_has_looked(console: Console) -> None:

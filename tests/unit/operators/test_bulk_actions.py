@@ -113,7 +113,7 @@ async def test_cancelled_tasks_are_not_cancelled_again(desk: Desk) -> None:
     before = desk.at(0)
     desk.clock.advance(1)
     await desk.act("resubmit", names.pop(1))
-    pages = await _all(desk, filter={"prefix": "c-"}, action="cancel", before=before)
+    pages = await _all(desk, filter={"submitter": "tester"}, action="cancel", before=before)
     assert (_ids(pages), _ids(pages, "rejected")) == (names, [])
 
 
@@ -123,7 +123,7 @@ async def test_rejection_concerns_its_task_only(desk: Desk) -> None:
     await desk.processed("e-2")
     await desk.in_error("e-3")
     desk.table.rows[shard_of("e-3", SHARDS), "e-3|task"]["Facts"] = "{"
-    [page] = await _all(desk, filter={"prefix": "e-"})
+    [page] = await _all(desk, filter={"submitter": "tester"})
     assert _ids([page]) == ["e-1"]
     reason = "The task is not in Error. This action applies only there."
     assert page["rejected"] == [{"id": "e-2", "reason": reason}]
@@ -246,7 +246,7 @@ async def test_each_action_is_taken_with_its_step_and_content(
     """Each task records it as a single action."""
     for task in ("e-1", "e-2"):
         await _prepared(desk, action, task)
-    assert _ids(await _all(desk, filter={"prefix": "e-"}, action=action, **given)) == ["e-1", "e-2"]
+    assert _ids(await _all(desk, filter={"submitter": "tester"}, action=action, **given)) == ["e-1", "e-2"]
     for task in ("e-1", "e-2"):
         assert (await desk.record(task)).do(step).state is state
 
@@ -257,7 +257,7 @@ async def test_tasks_of_a_text_and_of_a_cause_are_selected(desk: Desk) -> None:
     await desk.in_error("e-2")
     counted = await _counted(desk, "?find=weight 3")
     assert counted == {"count": 1, "more": False, "exact": True, "at": desk.at(0)}
-    assert (await _counted(desk, "?step=send&error=send: no money&prefix=e-"))["count"] == 2
+    assert (await _counted(desk, "?step=send&error=send: no money"))["count"] == 2
     assert _ids(await _all(desk, filter={"find": "weight 3"})) == ["e-1"]
     assert _ids(await _all(desk, filter={"step": "send", "error": "send: no money"})) == ["e-2"]
 
@@ -270,7 +270,7 @@ async def test_tasks_of_a_text_and_of_a_cause_are_selected(desk: Desk) -> None:
         ("?suspended=true", True),
         ("?state=Processed&step=send", False),
         ("?state=Pending", False),
-        ("?prefix=e", False),
+        ("?submitter=tester", False),
     ],
 )
 async def test_count_says_whether_the_index_decides(
@@ -282,13 +282,13 @@ async def test_count_says_whether_the_index_decides(
 
 
 async def test_few_tasks_are_read_for_a_count(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Orders have no state."""
+    """The rows of search texts have no state."""
     for number in range(5):
-        await desk.in_error(f"e-{number}")
-    await desk.processed("e-9")
-    assert (await _counted(desk, "?prefix=e-&state=Error"))["count"] == 5
+        await desk.in_error(f"e-{number}", texts=["ada"])
+    await desk.processed("e-9", texts=["ada"])
+    assert (await _counted(desk, "?find=ada&state=Error"))["count"] == 5
     monkeypatch.setattr(bulk_actions, "_MOST_READ_FOR_COUNT", -1)
-    counted = await _counted(desk, "?prefix=e-&state=Error")
+    counted = await _counted(desk, "?find=ada&state=Error")
     assert (counted["count"], counted["exact"]) == (6, False)
 
 

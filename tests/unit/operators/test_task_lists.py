@@ -167,32 +167,6 @@ async def test_unfinished_tasks_are_listed_by_their_submission(desk: Desk, asked
     assert await _listed(desk, f"{asked}&max_age=1") == ["p-054"]
 
 
-async def test_tasks_are_found_by_the_beginning_of_their_ids(desk: Desk) -> None:
-    """In any state unless one is named; the task of this id is the first."""
-    await desk.processed("order-")
-    desk.clock.advance(1)
-    await desk.in_error("order-2")
-    await desk.processed("order-1")
-    await desk.in_error("other")
-    assert await _listed(desk, "prefix=order-") == ["order-", "order-1", "order-2"]
-    assert await _listed(desk, "prefix=order-&state=Error") == ["order-2"]
-    assert await _listed(desk, "prefix=order-&workflow=trip") == []
-
-
-async def test_prefix_of_very_many_ids_is_searched_by_time(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The newest are found in the indexes. A list by ids that becomes too long is started again."""
-    names = [f"d-{number:03}" for number in range(60)]
-    for name in names:
-        await desk.processed(name)
-        desk.clock.advance(1)
-    cursor = (await desk.get("/tasks?prefix=d-")).json["cursor"]
-    monkeypatch.setattr(task_list, "ROWS_PER_REQUEST", 10)
-    assert _joined(await _pages(desk, "prefix=d-")) == names[::-1]
-    assert wrong_fields(await desk.get(f"/tasks?prefix=d-&cursor={cursor}")) == ["cursor"]
-
-
 async def test_entry_without_its_task_is_left_out(desk: Desk) -> None:
     """A row may be outdated: one task is gone, the other one was resubmitted."""
     await desk.submit()
@@ -226,7 +200,6 @@ AT = START.isoformat()
         _cursor(state="Error", sorting="newest", at=AT, task="e|1"),
         _cursor(state="Error", sorting="oldest", at=AT, task="e-1"),
         _cursor(state="Processed", sorting="newest", at=AT, task="e-1"),
-        _cursor(state="Error", sorting="newest", at=AT, task="e-1", source="text"),
         _cursor(state="Error", sorting="newest", at=AT, shard=1),
         _cursor(state="Error", sorting="newest", at="0001-01-01T00:00:00+14:00", task="e-1"),
         _cursor(state="Error", sorting="newest", at="9999-12-31T23:59:59-14:00", task="e-1"),
@@ -265,7 +238,6 @@ async def test_tasks_are_found_by_a_search_text(desk: Desk) -> None:
     assert desk.table.reads - before == SHARDS + 3
     assert await _listed(desk, "find=ada@example.com&order=oldest") == ["e-1", "d-1", "p-1"]
     assert await _listed(desk, "find=ada@example.com&state=Error") == ["e-1"]
-    assert await _listed(desk, "find=ada@example.com&prefix=d-1") == ["d-1"]
     assert await _listed(desk, "find=ada@example.com&max_age=10") == ["p-1", "e-1"]
     assert await _listed(desk, "find=c-2") == ["p-1"]
     assert await _listed(desk, "find=nobody") == []
@@ -401,7 +373,6 @@ async def test_corrupt_task_is_named(desk: Desk) -> None:
         "order=best",
         "min_age=-1",
         "max_age=nan",
-        "prefix=a|b",
         "workflow=A",
         "shard=1",
         "step=A",
