@@ -100,32 +100,23 @@ def static_file(path: Path) -> StaticFile:
 
 
 class Cached[ValueT]:
-    """A value that is read again after a number of seconds. Requests of the same moment share one read.
+    """A value that is read again after a number of seconds. Requests of the same moment share one read."""
 
-    `time` returns seconds, by default of the monotonic clock of the event loop.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[], Coroutine[Any, Any, ValueT]],
-        seconds: float,
-        time: Callable[[], float] | None = None,
-    ) -> None:
+    def __init__(self, read: Callable[[], Coroutine[Any, Any, ValueT]], seconds: float) -> None:
         self._read, self._seconds = read, seconds
-        self._time = time or (lambda: asyncio.get_running_loop().time())
         self._reading: asyncio.Task[ValueT] | None = None
         self._next_at = 0.0
 
     async def get(self) -> ValueT:
         """Return the value. Raises the errors of the read; the next caller reads again."""
-        reading = self._reading
-        if reading is None or (reading.done() and (_failed(reading) or self._time() >= self._next_at)):
+        reading, now = self._reading, asyncio.get_running_loop().time()
+        if reading is None or (reading.done() and (_failed(reading) or now >= self._next_at)):
             self._reading = reading = asyncio.create_task(self._value())
         return await asyncio.shield(reading)
 
     async def _value(self) -> ValueT:
         value = await self._read()
-        self._next_at = self._time() + self._seconds
+        self._next_at = asyncio.get_running_loop().time() + self._seconds
         return value
 
 

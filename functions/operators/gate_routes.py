@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from functions.agents.gate_releases import ReleasingGates
-from functions.core.gate_rules import Gate, Hold
+from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.record import NAME_PATTERN
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.http.access import caller_of
@@ -49,26 +49,23 @@ class HoldEnd(Reason):
     since: AwareDatetime
 
 
-class GateState(BaseModel):
-    """The hold of a gate after an action, null without a hold, and its limit."""
+class GateView(BaseModel):
+    """The gate of a remote service, or of an Agent's queue (`queue:{agent}`).
 
-    gate: str
-    held_by: str | None
-    held_because: str | None
-    held_since: datetime | None
+    `next_at` is the next probe or release. While it `is_away`, no call has succeeded since `away_from`.
+    `calls_at_once` limits the calls of one instance; null: the limit of the Agent's settings.
+    """
+
+    model_config = ConfigDict(from_attributes=True, validate_by_name=True)
+
+    gate: Annotated[str, Field(validation_alias="name")]
+    circuit: Circuit
+    since: Annotated[datetime | None, Field(validation_alias="changed_at")]
+    is_away: bool
+    away_from: datetime | None
+    next_at: datetime | None
+    hold: Hold | None
     calls_at_once: int | None
-
-    @classmethod
-    def of(cls, gate: Gate) -> "GateState":
-        """Return the state of a gate."""
-        hold = gate.hold
-        return cls(
-            gate=gate.name,
-            held_by=None if hold is None else hold.who,
-            held_because=None if hold is None else hold.reason,
-            held_since=None if hold is None else hold.start,
-            calls_at_once=gate.calls_at_once,
-        )
 
 
 def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: WorkflowRegistry) -> None:
@@ -84,7 +81,7 @@ def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: Workflow
         return gates.of(name) or Gate(name=name)
 
     @router.post("/gates/{gate}/hold", **ACTION)
-    async def hold(gate: GatePath, body: Reason, request: Request) -> GateState:
+    async def hold(gate: GatePath, body: Reason, request: Request) -> GateView:
         """Close a gate until an operator ends the hold: no call of the service starts, no deadline runs."""
         who = caller_of(request).name
         await find(gate)
@@ -94,25 +91,25 @@ def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: Workflow
         if current is None or (current.who, current.reason) != (who, body.reason):
             raise ProblemError(HTTPStatus.CONFLICT, _held_by(current))
         record_action(who, "hold", f"gates/{gate}")
-        return GateState.of(after)
+        return GateView.model_validate(after)
 
     @router.post("/gates/{gate}/end-hold", **ACTION)
-    async def end_hold(gate: GatePath, body: HoldEnd, request: Request) -> GateState:
+    async def end_hold(gate: GatePath, body: HoldEnd, request: Request) -> GateView:
         """End the hold of a gate. The steps behind the gate are released one after the other."""
         current = (await find(gate)).hold
         if current is None or current.start != body.since:
             raise ProblemError(HTTPStatus.CONFLICT, "This hold has ended. Reload the overview.")
         await gates.end_hold(gate, body.since)
         record_action(caller_of(request).name, "end-hold", f"gates/{gate}")
-        return GateState.of(changed(gate))
+        return GateView.model_validate(changed(gate))
 
     @router.post("/gates/{gate}/limit", **ACTION)
-    async def limit(gate: GatePath, body: CallLimit, request: Request) -> GateState:
+    async def limit(gate: GatePath, body: CallLimit, request: Request) -> GateView:
         """Limit the calls that each instance has under way. A new limit counts calls that begin after it."""
         await find(gate)
         await gates.set_calls_at_once(gate, body.calls_at_once)
         record_action(caller_of(request).name, "limit", f"gates/{gate}")
-        return GateState.of(changed(gate))
+        return GateView.model_validate(changed(gate))
 
 
 def _held_by(hold: Hold | None) -> str:

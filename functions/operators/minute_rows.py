@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+from pydantic import BaseModel
 
 from functions.storage.index_pages import read_entries
 from functions.storage.record_rows import decoded
@@ -26,25 +28,38 @@ async def write_minute(table: Table, minute: datetime, row: str, counts: Mapping
     await write(table, MINUTES_PARTITION, [change])
 
 
-async def minutes_since(table: Table, minute: datetime) -> Mapping[datetime, Mapping[TaskCounter, int]]:
-    """Return the sums of all processes by minute from `minute` on. A corrupt row is logged and left out.
+class MinuteCounts(BaseModel):
+    """The counts of tasks in the minute that began at `at`."""
 
-    Raises `TransientStorageError`.
+    at: datetime
+    accepted: int
+    processed: int
+    compensated: int
+    error: int
+    recovered: int
+
+
+async def last_hour(table: Table, now: datetime) -> list[MinuteCounts]:
+    """Return the 60 complete minutes before `now`, each with the sums of all processes.
+
+    A corrupt row is logged and left out. Raises `TransientStorageError`.
     """
-    sums: defaultdict[datetime, Counter[TaskCounter]] = defaultdict(Counter)
-    query = RowQuery(f"{minute:{_MINUTE}}", "~")  # after all minutes
+    first = now.replace(second=0, microsecond=0) - timedelta(hours=1)
+    sums: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
+    query = RowQuery(f"{first:{_MINUTE}}", "~")  # after all minutes
     page = await read_entries(table, MINUTES_PARTITION, query, _counts, is_whole=True)
     for error in page.corrupt:
         _log.warning("counts of tasks: %s", error)
     for at, counts in page.entries:
         sums[at].update(counts)
-    return sums
+    minutes = (first + timedelta(minutes=number) for number in range(60))
+    return [MinuteCounts(at=at, **{each: sums[at][each] for each in TaskCounter}) for at in minutes]
 
 
-def _counts(row: Row) -> tuple[datetime, Mapping[TaskCounter, int]]:
+def _counts(row: Row) -> tuple[datetime, Mapping[str, int]]:
     key = str(row["RowKey"])
 
-    def decode() -> tuple[datetime, Mapping[TaskCounter, int]]:
+    def decode() -> tuple[datetime, Mapping[str, int]]:
         at = datetime.strptime(key.partition("|")[0], _MINUTE).replace(tzinfo=UTC)
         return at, {counter: int(row.get(counter.title(), 0)) for counter in TaskCounter}
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from functions.agents.gates import Gates
 from functions.core.derive import derive
-from functions.core.gate_rules import Circuit, Gate
+from functions.core.gate_rules import Gate
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.application import Cached
 from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement, read_intake
 from functions.messaging.queue_depths import QueueDepth
-from functions.operators.minute_rows import minutes_since
+from functions.operators.gate_routes import GateView
+from functions.operators.minute_rows import MinuteCounts, last_hour
 from functions.operators.task_list import ROWS_PER_REQUEST, CorruptRow
 from functions.storage.index_pages import ListedTask, listed_task, read_entries
 from functions.storage.record_rows import decoded
@@ -30,7 +31,6 @@ from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import CorruptRowError, Row
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
-from functions.telemetry.task_counts import TaskCounter
 
 #: Overdue tasks that are read. The index rows of further ones count as they are.
 _MOST_READ = 100
@@ -43,32 +43,15 @@ _OVERVIEW_SECONDS, _HOUR_SECONDS, _DEPTHS_SECONDS = 2, 15, 5
 _NAMES = {TaskIndex.DUE: "under_way", TaskIndex.SUSPENDED: "suspended", TaskIndex.ERROR: "in_error"}
 
 
-class MinuteCounts(BaseModel):
-    """The counts of tasks in the minute that began at `at`."""
-
-    at: datetime
-    accepted: int
-    processed: int
-    compensated: int
-    error: int
-    recovered: int
-
-
 class VersionTasks(BaseModel):
-    """The tasks of one version of a workflow that need it. A version without any can be removed."""
+    """The tasks of one version of a workflow that need the Scheduler, the Supervisor or an operator.
+
+    A version without any can be removed.
+    """
 
     workflow: str
     version: int
     deployed: bool
-    under_way: int = 0
-    suspended: int = 0
-    in_error: int = 0
-
-
-class WorkflowTasks(BaseModel):
-    """The tasks of one workflow that need the Scheduler, the Supervisor or an operator."""
-
-    workflow: str
     under_way: int = 0
     overdue: int = 0
     suspended: int = 0
@@ -82,48 +65,11 @@ class Count(BaseModel):
     more: bool = False
 
 
-class HoldView(BaseModel):
-    """An operator closed a gate."""
+class DeferredGate(GateView):
+    """A gate, and the tasks that wait behind it, the first one since `deferred_since`."""
 
-    model_config = ConfigDict(from_attributes=True)
-
-    start: datetime
-    reason: str
-    who: str
-
-
-class GateView(BaseModel):
-    """The gate of a remote service, or of an Agent's queue (`queue:{agent}`).
-
-    `next_at` is the next probe or release. `calls_at_once` limits the calls of one instance; null: the limit
-    of the Agent's settings. `deferred` tasks wait behind the gate, the first one since `deferred_since`.
-    """
-
-    gate: str
-    circuit: Circuit
-    since: datetime | None
-    away_from: datetime | None
-    next_at: datetime | None
-    hold: HoldView | None
-    calls_at_once: int | None
     deferred: Count
     deferred_since: datetime | None
-
-    @classmethod
-    def of(cls, gate: Gate, waiting: Collection[datetime], *, has_more: bool) -> GateView:
-        """Return the view of a gate; tasks have been `waiting` behind it since these times."""
-        hold = gate.hold
-        return cls(
-            gate=gate.name,
-            circuit=gate.circuit,
-            since=gate.changed_at,
-            away_from=gate.away_from if gate.is_away else None,
-            next_at=gate.next_at,
-            hold=None if hold is None else HoldView.model_validate(hold),
-            calls_at_once=gate.calls_at_once,
-            deferred=Count(count=len(waiting), more=has_more),
-            deferred_since=min(waiting, default=None),
-        )
 
 
 class IntakeView(BaseModel):
@@ -151,11 +97,10 @@ class Overview(BaseModel):
     suspended: Count
     in_error: Count
     last_hour: list[MinuteCounts]
-    workflows: list[WorkflowTasks]
     versions: list[VersionTasks]
     sweep: Heartbeat | None
     full_sweep: Heartbeat | None
-    gates: list[GateView]
+    gates: list[DeferredGate]
     intake: IntakeView | None
     queues: list[QueueDepth]
     corrupt: list[CorruptRow]
@@ -180,13 +125,9 @@ class OverviewReader:
         self._storage, self._gates, self._registry = storage, gates, registry
         self._bounds, self._now = bounds, now
         self._heartbeats = SupervisorRows(storage.table, now)
-
-        def time() -> float:
-            return now().timestamp()
-
-        self._depths = Cached(depths, _DEPTHS_SECONDS, time)
-        self._hour = Cached(lambda: minutes_since(storage.table, _first_minute(now())), _HOUR_SECONDS, time)
-        self._overview = Cached(self._read, _OVERVIEW_SECONDS, time)
+        self._depths = Cached(depths, _DEPTHS_SECONDS)
+        self._hour = Cached(lambda: last_hour(storage.table, now()), _HOUR_SECONDS)
+        self._overview = Cached(self._read, _OVERVIEW_SECONDS)
 
     async def read(self) -> Overview:
         """Return the overview, at most 2 seconds old. Raises `TransientStorageError`."""
@@ -206,15 +147,14 @@ class OverviewReader:
         )
         overdue = await self._overdue(due, now, corrupt)
         found = zip(_NAMES.values(), (due, suspended, errors), strict=True)
-        tasks = [(name, task) for name, entries in found for task in entries.tasks]
+        tasks = [(name, task) for name, entries in (*found, ("overdue", overdue)) for task in entries.tasks]
         return Overview(
             at=now,
             under_way=due.count,
             overdue=overdue.count,
             suspended=suspended.count,
             in_error=errors.count,
-            last_hour=minutes_of(hour, now),
-            workflows=_by_workflow([*tasks, *(("overdue", task) for task in overdue.tasks)]),
+            last_hour=hour,
             versions=_by_version(tasks, self._registry),
             sweep=sweep,
             full_sweep=full_sweep,
@@ -250,7 +190,7 @@ class OverviewReader:
         # Rows are in the order of time, so after a row that is not due there is none that is.
         return _Entries([*overdue, *listed[_MOST_READ:]], more=due.more and len(listed) == len(due.tasks))
 
-    async def _read_gates(self, corrupt: _CorruptRows) -> list[GateView]:
+    async def _read_gates(self, corrupt: _CorruptRows) -> list[DeferredGate]:
         """Return the gates of the deployed workflows, those with a row, and those behind which tasks wait."""
         waiting: defaultdict[str, list[datetime]] = defaultdict(list)
         unread: set[str] = set()
@@ -260,7 +200,11 @@ class OverviewReader:
         corrupt.errors += [CorruptRowError(key, reason) for key, reason in self._gates.corrupt.items()]
         deployed = {spec.gate for workflow in self._registry for spec in workflow.specs if spec.gate}
         return [
-            GateView.of(gates.get(name) or Gate(name=name), waiting[name], has_more=name in unread)
+            DeferredGate(
+                **dict(GateView.model_validate(gates.get(name) or Gate(name=name))),
+                deferred=Count(count=len(waiting[name]), more=name in unread),
+                deferred_since=min(waiting[name], default=None),
+            )
             for name in sorted({*gates, *waiting, *deployed})
         ]
 
@@ -310,27 +254,6 @@ def _gate_row(row: Row) -> tuple[str, datetime]:
     """Return the gate and the time of a task that waits behind the gate. Raises `CorruptRowError`."""
     key, parts = str(row["RowKey"]), str(row["RowKey"]).split("|")
     return decoded(key, lambda: (parts[1], datetime.fromisoformat(parts[2]).astimezone(UTC)))
-
-
-def _first_minute(now: datetime) -> datetime:
-    """Return the first of the 60 complete minutes before `now`."""
-    return now.replace(second=0, microsecond=0) - timedelta(hours=1)
-
-
-def minutes_of(counts: Mapping[datetime, Mapping[TaskCounter, int]], now: datetime) -> list[MinuteCounts]:
-    """Return the 60 complete minutes before `now`, also those without counts."""
-    times = [_first_minute(now) + timedelta(minutes=number) for number in range(60)]
-    return [
-        MinuteCounts(at=at, **{each.value: counts.get(at, {}).get(each, 0) for each in TaskCounter})
-        for at in times
-    ]
-
-
-def _by_workflow(tasks: Iterable[tuple[str, ListedTask]]) -> list[WorkflowTasks]:
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for name, task in tasks:
-        counts[task.workflow][name] += 1
-    return [WorkflowTasks(workflow=workflow, **counts[workflow]) for workflow in sorted(counts)]
 
 
 def _by_version(

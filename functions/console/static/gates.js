@@ -31,10 +31,10 @@ function line(gate, acted) {
   );
 }
 
-function notes({ away_from: away, calls_at_once: limit, circuit, deferred, deferred_since: since, next_at: next, since: changed }) {
+function notes({ away_from: away, calls_at_once: limit, circuit, deferred, deferred_since: since, is_away: isAway, next_at: next, since: changed }) {
   const texts = [
     changed && [`circuit ${circuit} since `, clock(changed)],
-    away && ["no success since ", clock(away)],
+    isAway && ["no success since ", clock(away)],
     circuit !== "closed" && next && ["next probe ", Date.parse(next) > Date.now() ? ago(next) : "is due"],
     deferred.count && [el("strong", { class: "late" }, `${tally(deferred)} deferred`), ", the first since ", clock(since)],
     limit !== null && `at most ${count(limit)} ${limit === 1 ? "call" : "calls"} per instance`,

@@ -28,7 +28,7 @@ export function overviewView(query) {
     close: closeDialog,
     read: (signal) => api.overview(signal),
     show(data) {
-      const left = el("div", {}, workflows(data), versions(data), queues(data));
+      const left = el("div", {}, workflows(data), queues(data));
       const right = el("div", {}, gates(data, again), supervisor(data), corruptRows(data.corrupt));
       replace(place, strip(data), lastHour(data.last_hour), el("div", { class: "sides" }, left, right));
       if (at) focusOn(place, at);
@@ -62,19 +62,8 @@ function figure(name, counted, { href, state, tone }) {
   return el("li", {}, el("a", { class: `figure ${state ? "bad" : (tone ?? "")}`, href }, content));
 }
 
-function workflows(data) {
-  const rows = data.workflows.map(({ workflow, under_way: underWay, overdue, suspended, in_error: inError }) => [
-    workflow,
-    count(underWay),
-    flagged(overdue, "late"),
-    flagged(suspended, "late", addressOfList({ suspended: true, workflow })),
-    flagged(inError, "bad", addressOfList({ state: "Error", workflow })),
-  ]);
-  return table("Workflows", ["Workflow", "#Under way", "#Overdue", "#Suspended", "#Error"], rows, "No task is under way, suspended or in Error.");
-}
-
 // The versions that are deployed or needed. An older one that no task needs can be removed.
-function versions(data) {
+function workflows(data) {
   const newest = new Map(data.versions.filter((line) => line.deployed).map((line) => [line.workflow, line.version]));
   // Incomplete counts and corrupt rows may hide tasks of any version.
   const isComplete = data.corrupt.length === 0 && [data.under_way, data.suspended, data.in_error].every((counted) => !counted.more);
@@ -84,11 +73,12 @@ function versions(data) {
       `${workflow} v${version}`,
       deployed(line, isComplete && version !== newest.get(workflow)),
       flagged(line.under_way, "plain", addressOfList({ under_way: true, workflow, version })),
+      flagged(line.overdue, "late"),
       flagged(line.suspended, "late", addressOfList({ suspended: true, workflow, version })),
       flagged(line.in_error, "bad", addressOfList({ state: "Error", workflow, version })),
     ];
   });
-  return table("Versions", ["Workflow", "Deployed", "#Under way", "#Suspended", "#Error"], rows, "No workflow is deployed.");
+  return table("Workflows", ["Workflow", "Deployed", "#Under way", "#Overdue", "#Suspended", "#Error"], rows, "No workflow is deployed.");
 }
 
 function deployed(line, canBeRemoved) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -266,6 +267,7 @@ class Desk:
     async def overview(self) -> dict[str, Any]:
         """Return an overview that is read now."""
         self.clock.advance(2)
+        await asyncio.sleep(2)
         answer = await self.get("/overview")
         assert answer.status == 200, answer.body
         found: dict[str, Any] = answer.json
