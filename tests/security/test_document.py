@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from jsonschema_rs import validator_for
 
@@ -55,14 +55,6 @@ def undocumented(application: FastAPI, document: dict[str, Any]) -> list[str]:
 def test_every_route_is_in_the_document(applications: list[FastAPI], document: dict[str, Any]) -> None:
     """No route can be found only by reading the code."""
     assert [route for each in applications for route in undocumented(each, document)] == []
-
-
-def test_a_hidden_route_is_detected(document: dict[str, Any]) -> None:
-    """So the test above can fail, also for the routes of an included router."""
-    app, router = FastAPI(docs_url=None, redoc_url=None, openapi_url=None), APIRouter(prefix="/api")
-    router.add_api_route("/hidden", lambda: None, include_in_schema=False)
-    app.include_router(router)
-    assert undocumented(app, document) == ["get /api/hidden"]
 
 
 def operations(document: dict[str, Any]) -> Iterator[Operation]:
@@ -141,14 +133,6 @@ def test_filters_compare_with_parameters_only() -> None:
     comparisons = [each for code in files for each in _comparisons(code)]
     assert comparisons != []
     assert all(comparisons)
-
-
-@pytest.mark.parametrize(
-    "code", ["f\"OrderID eq '{task}'\"", '"OrderID eq \'" + task', "\"OrderID eq '%s'\" % task"]
-)
-def test_filter_with_a_value_is_detected(code: str) -> None:
-    """However it is inserted."""
-    assert _comparisons(code) == [False]
 
 
 def test_committed_settings_hold_no_secret() -> None:

@@ -11,8 +11,6 @@ from azure.servicebus import ServiceBusMessage
 from azure.servicebus.aio import ServiceBusClient
 from playwright.async_api import Route, expect
 
-from functions.messaging.queue_names import AGENT_REPLIES_QUEUE
-from local.callers.client import SAMPLE_ORDER
 from tests.e2e.console.bench import Bench, Console
 from tests.e2e.console.test_page import EVIL
 
@@ -85,32 +83,18 @@ async def test_rejected_message_goes_to_its_queue_again(bench: Bench, console: C
     await expect(second).to_be_visible()
 
 
-async def test_task_shows_why_a_reply_of_its_agent_was_refused(
-    bench: Bench, console: Console, phone: Console
-) -> None:
-    """The field and the fault, whose reply it was, and the way to have it sent again."""
-    await bench.submit("misread", "orders", SAMPLE_ORDER)
-    await bench.until_state("misread", "Processed")
-    reply = {"task_id": "misread", "step": "payment", "start_id": "s" * 32, "outcome": "finished"}
-    connection = bench.platform.addresses.service_bus_connection
-    async with (
-        ServiceBusClient.from_connection_string(connection) as client,
-        client.get_queue_sender(AGENT_REPLIES_QUEUE) as sender,
-    ):
-        await sender.send_messages(ServiceBusMessage(json.dumps(reply), message_id="misread.1.payment"))
-    await bench.until("misread", lambda found: bool(found["rejected"]))
-    for each in (console, phone):
-        await each.open("#/tasks/misread")
-        section = each.page.locator("section").filter(
-            has=each.page.get_by_role("heading", name="Rejected messages")
-        )
-        row = section.get_by_role("row").filter(has_text="misread.1.payment")
-        await expect(row).to_contain_text("payment")
-        await expect(row).to_contain_text("schema_version: Field required")
-        await expect(each.page.locator("main")).not_to_contain_text(reply["start_id"])
-        assert await each.overflow() <= 0
-    await section.get_by_role("link", name="Send them again").click()
-    await expect(phone.page.get_by_role("listitem").filter(has_text="misread.1.payment")).to_be_visible()
+async def test_task_leads_to_its_rejected_messages(bench: Bench, phone: Console) -> None:
+    """On a phone, with the step and the reason of each."""
+    content = await bench.refuse("misread") | {"rejected": [_message(1, step="payment")]}
+    await phone.answer("tasks/misread", content)
+    await phone.answer("rejected?*", _list(_message(1)))
+    await phone.open("#/tasks/misread")
+    row = phone.page.get_by_role("row").filter(has_text="order-1")
+    await expect(row).to_contain_text("payment")
+    await expect(row).to_contain_text(EVIL)
+    assert await phone.overflow() <= 0
+    await phone.page.get_by_role("link", name="Send them again").click()
+    await expect(phone.page.get_by_role("listitem").filter(has_text="order-1")).to_be_visible()
 
 
 @pytest.mark.parametrize(
@@ -193,24 +177,6 @@ async def test_operator_discards_a_message(bench: Bench, console: Console, phone
         await expect(line).to_contain_text("by operator: a test")
         await expect(line.get_by_role("button")).to_have_count(0)
         assert await each.overflow() <= 0
-
-
-async def test_operator_discards_all_of_a_queue(bench: Bench, phone: Console) -> None:
-    """All pages of them; messages of other queues stay."""
-    await _reject(bench, *(f"heap-{number}" for number in range(60)))
-    await phone.open("#/rejected?queue=scheduler-requests")
-    page = phone.page
-    await expect(page.get_by_role("heading", name="scheduler-requests: 50+")).to_be_visible()
-    await expect(page.get_by_role("list", name="Rejected messages").get_by_role("listitem")).to_have_count(50)
-    await page.get_by_role("link", name="Next page").click()
-    await expect(page.get_by_role("list", name="Rejected messages").get_by_role("listitem")).to_have_count(11)
-    await page.get_by_role("link", name="First page").click()
-    await page.get_by_role("button", name="Discard all…").click()
-    dialog = page.get_by_role("dialog", name="Discard 50+ messages?")
-    await dialog.get_by_label("Reason").fill("a test")
-    await dialog.get_by_role("button", name="Discard all").click()
-    await expect(page.locator("#answer")).to_have_text("Discarded: 60 messages.")
-    await expect(page.get_by_text("No message was rejected.")).to_be_visible()
 
 
 async def test_many_are_discarded_in_turn(console: Console) -> None:

@@ -87,21 +87,6 @@ async def test_what_is_open_stays_open_and_is_renewed(bench: Bench, console: Con
     await expect(console.page.locator("summary").filter(has_text="Step delivery")).to_be_focused()
 
 
-async def test_what_can_not_be_shown_says_why(bench: Bench, console: Console) -> None:
-    """A version that is gone does not tell what is secret."""
-    story = Story.begin(_SLOW, "unshown", datetime.now(UTC) - timedelta(seconds=30), payload=_PAYLOAD)
-    story.begun("pick", 0.2)
-    story.done("pick", 0.6)
-    story.suspended(3)
-    await bench.write(story)
-    await console.open("#/tasks/unshown")
-    for name in ("Payload and output", "Step pick", "Step send"):
-        await _open(console.page, name)
-    text = "Not shown: version 1 of workflow slow is not deployed"
-    await expect(console.page.get_by_text(text)).to_have_count(3)
-    await expect(console.page.get_by_text("No request and no result are recorded.")).to_be_visible()
-
-
 async def test_day_long_step_does_not_flatten_the_others(
     bench: Bench, console: Console, phone: Console
 ) -> None:

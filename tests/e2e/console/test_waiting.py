@@ -137,34 +137,6 @@ async def test_task_that_waits_for_its_task_leads_to_it_and_back(bench: Bench, p
     await expect(box).to_have_count(0)
 
 
-async def test_cancelling_waits_for_steps_that_must_not_be_repeated(bench: Bench, console: Console) -> None:
-    """The page shows the decision, its operator, and until when it waits."""
-    bench.remote.script("charged/account/do", Behaviour.WAITS)
-    await bench.submit("charged", "patient-bookings")
-    await bench.until_called("charged/account/do")
-    await console.open("#/tasks/charged")
-    page = console.page
-    await page.get_by_role("button", name="Cancel task…").click()
-    dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("No further step starts. The outcome of account is awaited first")
-    await expect(dialog.get_by_role("listitem")).to_have_text(["drone"])
-    await dialog.get_by_role("button", name="Cancel task").click()
-    await expect(dialog.get_by_label("Reason")).to_be_focused()
-    await dialog.get_by_label("Reason").fill("the trip is off")
-    await dialog.get_by_role("button", name="Cancel task").click()
-    await expect(page.get_by_text("Cancel accepted: the task waits for a pending outcome.")).to_be_visible()
-    box = page.get_by_role("region", name="Decision pending")
-    await expect(box).to_contain_text("The task will be undone (cancelled), by operator: the trip is off")
-    await expect(box).to_contain_text("when the outcome of account is known")
-    await expect(box.get_by_role("listitem")).to_have_text(["drone"])
-    await expect(page.get_by_role("button", name="Cancel task…")).to_have_count(0)
-    bench.remote.release("charged/account/do", 0)
-    await expect(page.get_by_role("definition").filter(has_text="Compensated")).to_be_visible()
-    await expect(box).to_have_count(0)
-    await expect(page.locator(".history")).to_contain_text("cancelled by operator")
-    assert bench.remote.effects("charged") == ["drone/do", "account/do", "drone/undo"]
-
-
 async def test_task_that_is_being_undone_says_what_is_left(bench: Bench, console: Console) -> None:
     """Meanwhile it can be suspended only."""
     bench.remote.script("off/package/undo", Behaviour.WAITS)

@@ -16,7 +16,7 @@ from functions.storage.record_rows import split
 from functions.storage.row_keys import TaskIndex, index_range, shard_of
 from functions.storage.table_contract import RowChange
 from tests.fakes.clock import START
-from tests.unit.api.scene import problem, wrong_fields
+from tests.unit.api.scene import wrong_fields
 from tests.unit.operators.conftest import SHARDS, TASK, Desk
 
 
@@ -376,6 +376,7 @@ async def test_corrupt_task_is_named(desk: Desk) -> None:
         "workflow=A",
         "shard=1",
         "step=A",
+        "step=send.3",
         "error=",
         f"error={'x' * 257}",
         f"submitter={'x' * 101}",
@@ -396,20 +397,10 @@ async def test_time_out_of_range_is_rejected(desk: Desk, before: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "reason"),
-    [
-        ("step=send.3", "name the step without the number of the item: send"),
-        ("state=Error&suspended=true", "a suspended task is Pending or Processing, and not Error"),
-        ("suspended=true&under_way=true", "a task that is suspended, in Error or has ended is not under way"),
-        (
-            "state=Processed&under_way=true",
-            "a task that is suspended, in Error or has ended is not under way",
-        ),
-    ],
+    "query", ["state=Error&suspended=true", "suspended=true&under_way=true", "state=Processed&under_way=true"]
 )
-async def test_query_that_no_task_matches_is_rejected(desk: Desk, query: str, reason: str) -> None:
+async def test_query_that_no_task_matches_is_rejected(desk: Desk, query: str) -> None:
     """An action would otherwise reach other tasks."""
     field = query.rsplit("&", maxsplit=1)[-1].partition("=")[0]
     for path in ("tasks", "count"):
-        [fault] = problem(await desk.get(f"/{path}?{query}"), 422)["errors"]
-        assert fault == {"field": field, "reason": f"Value error, {reason}"}
+        assert wrong_fields(await desk.get(f"/{path}?{query}")) == [field]

@@ -98,6 +98,7 @@ async def test_items_and_children_are_page() -> None:
     ]
     assert (shown["order"]["parent"], shown["order"]["parent_step"]) == ("trip-1", "leg")
     assert shown["steps"][2]["child"] is None
+    assert _text((await _contents(desk, "send.0"))["request"]) == {"item": 1}
     await desk.end("send.0")
     record = await desk.end("send.1")
     assert (await _page(desk))["steps"][2]["child"] == record.order.child("car")
