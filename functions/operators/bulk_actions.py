@@ -13,7 +13,6 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.core.derive import ProcessState
 from functions.core.record import TaskRecord
 from functions.http.access import Caller
 from functions.http.problems import problem_of
@@ -74,16 +73,6 @@ class Selection:
         self._scope = ListScope(query, before, None)
         self._unfinished, self._queries = self._scope.queries()
         self._units = self._shards * (bool(self._unfinished) + len(self._queries))
-
-    @property
-    def is_exact(self) -> bool:
-        """Return whether the index decides which tasks are selected."""
-        asked, state = self._asked, self._asked.listed_state
-        if asked.find is not None:
-            return False
-        is_ended = state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}
-        has_cause = asked.step is not None or asked.error is not None
-        return state is ProcessState.ERROR or ((asked.suspended or is_ended) and not has_cause)
 
     def has(self, record: TaskRecord) -> bool:
         """Return whether a task is selected. One that ended, or that was acted on, after `before` is not."""
@@ -189,7 +178,7 @@ class BulkActions:
         now = self.actions.now()
         selection = Selection(self.actions.storage, asked, now)
         entries, more = await selection.count()
-        count, is_exact = len(entries), selection.is_exact
+        count, is_exact = len(entries), asked.is_exact
         if not (more or is_exact) and count <= _MOST_READ_FOR_COUNT:
             records, _ = await self.tasks.read(dict.fromkeys(entry.task for entry in entries))
             count, is_exact = sum(map(selection.has, records)), True

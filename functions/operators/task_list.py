@@ -7,7 +7,6 @@ read. Times are UTC, and ages are in seconds.
 from __future__ import annotations
 
 import asyncio
-import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.json_values import PLAIN_NUMBER
@@ -64,14 +63,7 @@ Version = Annotated[int, PLAIN_NUMBER, Field(ge=1, description="The version of t
 _Age = Annotated[float, PLAIN_NUMBER, Field(ge=0, le=315_360_000, allow_inf_nan=False)]  # ten years
 
 
-def _without_item(given: object) -> object:
-    """Reject the name of an item, which no index contains."""
-    if isinstance(given, str) and "." in given and re.fullmatch(STEP_PATTERN, given):
-        raise ValueError(f"name the step without the number of the item: {given.partition('.')[0]}")
-    return given
-
-
-_Step = Annotated[str, BeforeValidator(_without_item), Field(pattern=f"^{NAME_PATTERN}$")]
+_Step = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 
 
 def _text(most: int, description: str) -> Any:
@@ -124,19 +116,12 @@ class TaskFilter(BaseModel):
     max_age: _Age | None = None
 
     # A contradiction is rejected: if one part were ignored, an action would reach other tasks.
-    @field_validator("suspended")
+    @field_validator("suspended", "under_way")
     @classmethod
-    def _check_suspended(cls, suspended: bool, others: ValidationInfo) -> bool:  # noqa: FBT001 - of pydantic
-        if suspended and others.data.get("state") in _ENDED:
-            raise ValueError(f"a suspended task is Pending or Processing, and not {others.data['state']}")
-        return suspended
-
-    @field_validator("under_way")
-    @classmethod
-    def _check_under_way(cls, under_way: bool, others: ValidationInfo) -> bool:  # noqa: FBT001 - of pydantic
-        if under_way and (others.data.get("suspended") or others.data.get("state") in _ENDED):
-            raise ValueError("a task that is suspended, in Error or has ended is not under way")
-        return under_way
+    def _check_unfinished(cls, chosen: bool, before: ValidationInfo) -> bool:  # noqa: FBT001 - of pydantic
+        if chosen and (before.data.get("suspended") or before.data.get("state") in _ENDED):
+            raise ValueError("a task is either in Error, ended, suspended or under way")
+        return chosen
 
     @property
     def listed_state(self) -> ProcessState | None:
@@ -145,9 +130,14 @@ class TaskFilter(BaseModel):
         return self.state or (None if is_any else ProcessState.ERROR)
 
     @property
-    def needs_records(self) -> bool:
-        """Return whether the index rows alone may not decide which tasks match."""
-        return self._is_search or self.step is not None or self.error is not None
+    def is_exact(self) -> bool:
+        """Return whether the index rows decide which tasks match."""
+        has_cause = self.step is not None or self.error is not None
+        is_ended = self.listed_state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}
+        is_settled = self.listed_state is ProcessState.ERROR or (
+            (self.suspended or is_ended) and not has_cause
+        )
+        return is_settled and self.find is None
 
     @property
     def _is_search(self) -> bool:
@@ -446,7 +436,7 @@ class TaskList:
         """Return up to 50 tasks. Raises `ProblemError` 422."""
         now, place = self._now(), query.place()
         corrupt: dict[str, CorruptRowError] = {}
-        for _ in range(_PAGES_WITHOUT_MATCH if query.needs_records else 1):
+        for _ in range(1 if query.is_exact else _PAGES_WITHOUT_MATCH):
             found = await self._entries(ListScope(query, now, place))
             records, unreadable = await self.read(dict.fromkeys(entry.task for entry in found.entries))
             corrupt |= found.corrupt | {error.row_key: error for error in unreadable}
