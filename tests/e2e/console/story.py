@@ -8,8 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from functions.core.derive import ProcessState, final_state
-from functions.core.record import EpochEnd, RuleSettings, TaskRecord
+from functions.core.record import RuleSettings, TaskRecord
 from functions.core.rules import admit, apply
 from functions.core.task_events import (
     Due,
@@ -26,16 +25,10 @@ from functions.core.workflow_definition import Workflow
 from functions.storage.record_rows import admission
 from functions.storage.row_keys import shard_of
 from functions.storage.table_contract import RefusedChanges, Table
-from functions.telemetry.task_counts import TaskCounter
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
 
 #: One recovery; the next one is exhausted.
 _SETTINGS = RuleSettings(start_within=timedelta(minutes=1), skew=timedelta(0), threshold=1, extended_waits=())
-_ENDS = {
-    ProcessState.PROCESSED: TaskCounter.PROCESSED,
-    ProcessState.COMPENSATED: TaskCounter.COMPENSATED,
-    ProcessState.ERROR: TaskCounter.ERROR,
-}
 
 
 class Story:
@@ -44,8 +37,6 @@ class Story:
     def __init__(self, record: TaskRecord) -> None:
         self._record = record
         self._start = record.order.submitted_at
-        #: The times and the changes that are counted.
-        self.counted = [(self._start, TaskCounter.ACCEPTED)]
 
     @classmethod
     def begin(
@@ -141,11 +132,4 @@ class Story:
         before, after = self._record, apply(self._record, event, self._at(at), _SETTINGS)
         assert not isinstance(after, Rejection), f"{event} was rejected: {after}"
         assert after is not before, f"{event} changed nothing"
-        if any(closed.end is EpochEnd.RECOVERED for closed in after.closed[len(before.closed) :]):
-            self.counted.append((self._at(at), TaskCounter.RECOVERED))
-        if after.finished_at is not None and (before.finished_at, before.epoch) != (
-            after.finished_at,
-            after.epoch,
-        ):
-            self.counted.append((self._at(at), _ENDS[final_state(after)]))
         self._record = after
