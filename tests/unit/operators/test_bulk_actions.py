@@ -117,44 +117,31 @@ async def test_cancelled_tasks_are_not_cancelled_again(desk: Desk) -> None:
     assert (_ids(pages), _ids(pages, "rejected")) == (names, [])
 
 
-async def test_rejection_concerns_its_task_only(desk: Desk) -> None:
-    """The reason is that of the single action. A corrupt task is named."""
-    await desk.in_error("e-1")
-    await desk.processed("e-2")
-    await desk.in_error("e-3")
-    desk.table.rows[shard_of("e-3", SHARDS), "e-3|task"]["Facts"] = "{"
-    [page] = await _all(desk, filter={"submitter": "tester"})
-    assert _ids([page]) == ["e-1"]
-    reason = "The task is not in Error. This action applies only there."
-    assert page["rejected"] == [{"id": "e-2", "reason": reason}]
-    assert ([row["key"] for row in page["corrupt"]], page["passed_over"]) == (["e-3|task"], 0)
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        (TransientStorageError("down"), "The storage did not answer in time."),
-        (RuntimeError("a secret"), "Something went wrong here. Name reference "),
-    ],
-)
-async def test_fault_concerns_its_task_only(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, fault: Exception, reason: str
-) -> None:
-    """The answer has nothing of the inside."""
-    for name in ("e-1", "e-2"):
+async def test_fault_concerns_its_task_only(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is that of the single action, with nothing of the inside. A corrupt task is named."""
+    faults = {
+        "e-2": (TransientStorageError("down"), "The storage did not answer in time."),
+        "e-3": (RuntimeError("a secret"), "Something went wrong here. Name reference "),
+    }
+    for name in ("e-1", "e-2", "e-3", "e-4"):
         await desk.in_error(name)
+    await desk.processed("e-5")
+    desk.table.rows[shard_of("e-4", SHARDS), "e-4|task"]["Facts"] = "{"
     change = desk.storage.change
 
-    async def change_one(task: str, *event: Any, **options: Any) -> Any:
-        if task == "e-1":
-            raise fault
+    async def change_some(task: str, *event: Any, **options: Any) -> Any:
+        if task in faults:
+            raise faults[task][0]
         return await change(task, *event, **options)
 
-    monkeypatch.setattr(desk.storage, "change", change_one)
-    [page] = await _all(desk)
-    [rejected] = page["rejected"]
-    assert (rejected["id"], _ids([page])) == ("e-1", ["e-2"])
-    assert rejected["reason"].startswith(reason)
+    monkeypatch.setattr(desk.storage, "change", change_some)
+    [page] = await _all(desk, filter={"submitter": "tester"})
+    assert (_ids([page]), page["passed_over"]) == (["e-1"], 0)
+    reasons = {each["id"]: each["reason"] for each in page["rejected"]}
+    assert reasons.pop("e-5") == "The task is not in Error. This action applies only there."
+    assert reasons.keys() == faults.keys()
+    assert all(reasons[task].startswith(text) for task, (_, text) in faults.items())
+    assert [row["key"] for row in page["corrupt"]] == ["e-4|task"]
 
 
 async def test_page_ends_in_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,25 +62,8 @@ def _put(
     desk.table.write(shard_of(task, SHARDS), [RowChange("upsert", key, row)])
 
 
-async def test_tasks_in_error_are_listed_by_default(desk: Desk) -> None:
-    """A line says the reason."""
-    await desk.in_error("e-1")
-    await desk.submit("p-1")
-    await desk.processed("d-1")
-    [line] = (await desk.get("/tasks")).json["tasks"]
-    shown = {name: line[name] for name in ("id", "state", "reason", "epoch", "due_at", "workflow")}
-    assert shown == {
-        "id": "e-1",
-        "state": "Error",
-        "reason": "send: no money",
-        "epoch": 1,
-        "due_at": None,
-        "workflow": "line",
-    }
-
-
 async def test_each_state_has_its_own_list(desk: Desk) -> None:
-    """An index row may be outdated, the task is not."""
+    """By default, the tasks in `Error` are listed."""
     await desk.in_error("e-1")
     await desk.submit("p-1")
     await desk.submit("r-1")
@@ -88,6 +71,9 @@ async def test_each_state_has_its_own_list(desk: Desk) -> None:
     await desk.processed("d-1")
     await desk.submit("s-1")
     await desk.change(Suspended(reason="op: closed", by_operator=True), "s-1")
+    [line] = (await desk.get("/tasks")).json["tasks"]
+    shown = {"id": "e-1", "state": "Error", "reason": "send: no money", "epoch": 1, "due_at": None}
+    assert line | shown | {"workflow": "line"} == line
     lists = {"Pending": "p-1", "Processing": "r-1", "Processed": "d-1", "Error": "e-1"}
     for state, task in lists.items():
         assert await _listed(desk, f"state={state}") == [task]
@@ -167,21 +153,15 @@ async def test_unfinished_tasks_are_listed_by_their_submission(desk: Desk, asked
     assert await _listed(desk, f"{asked}&max_age=1") == ["p-054"]
 
 
-async def test_entry_without_its_task_is_left_out(desk: Desk) -> None:
-    """A row may be outdated: one task is gone, the other one was resubmitted."""
+async def test_outdated_index_rows_are_left_out(desk: Desk) -> None:
+    """The task was deleted, was resubmitted, or has ended."""
     await desk.submit()
     for task in ("gone", TASK):
         _put(desk, TaskIndex.ERROR, task, 0, state="Error", ErrorClass="x")
     assert await _listed(desk) == []
-
-
-async def test_ended_task_is_not_under_way(desk: Desk) -> None:
-    """Its index row may be outdated."""
-    await desk.submit()
-    [(shard, key)] = [place for place in desk.table.rows if place[1].startswith("!due|")]
-    row = desk.table.rows[shard, key]
+    [(place, row)] = [each for each in desk.table.rows.items() if each[0][1].startswith("!due|")]
     await desk.act("cancel")
-    desk.table.write(shard, [RowChange("upsert", key, row)])
+    desk.table.write(place[0], [RowChange("upsert", place[1], row)])
     assert await _listed(desk, "under_way=true") == []
     assert await _listed(desk, "submitter=tester") == [TASK]
 
@@ -201,8 +181,6 @@ AT = START.isoformat()
         _cursor(state="Error", sorting="oldest", at=AT, task="e-1"),
         _cursor(state="Processed", sorting="newest", at=AT, task="e-1"),
         _cursor(state="Error", sorting="newest", at=AT, shard=1),
-        _cursor(state="Error", sorting="newest", at="0001-01-01T00:00:00+14:00", task="e-1"),
-        _cursor(state="Error", sorting="newest", at="9999-12-31T23:59:59-14:00", task="e-1"),
     ],
 )
 async def test_cursor_of_another_list_is_rejected(desk: Desk, cursor: str) -> None:
@@ -369,31 +347,26 @@ async def test_corrupt_task_is_named(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "state=Lost",
-        "order=best",
-        "min_age=-1",
-        "max_age=nan",
-        "workflow=A",
-        "shard=1",
-        "step=A",
-        "step=send.3",
-        "error=",
-        f"error={'x' * 257}",
-        f"submitter={'x' * 101}",
-        "correlation_id=",
-        f"find={'x' * 101}",
+        "tasks?state=Lost",
+        "tasks?order=best",
+        "tasks?min_age=-1",
+        "tasks?max_age=nan",
+        "tasks?workflow=A",
+        "tasks?shard=1",
+        "tasks?step=send.3",
+        "tasks?error=",
+        f"tasks?error={'x' * 257}",
+        f"tasks?submitter={'x' * 101}",
+        "tasks?correlation_id=",
+        f"tasks?find={'x' * 101}",
+        "errors?before=2026-11-21T10:00:00",
+        "errors?before=0001-01-01T00:00:00Z",
+        "errors?before=9999-12-31T23:59:59Z",
     ],
 )
 async def test_wrong_query_is_rejected(desk: Desk, query: str) -> None:
-    """The field is named."""
-    [field] = wrong_fields(await desk.get(f"/tasks?{query}"))
-    assert query.split("=", maxsplit=1)[0] in field
-
-
-@pytest.mark.parametrize("before", ["2026-11-21T10:00:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-async def test_time_out_of_range_is_rejected(desk: Desk, before: str) -> None:
-    """So is a time without a zone."""
-    assert wrong_fields(await desk.get(f"/errors?before={before}")) == ["before"]
+    """The field is named. A time needs a zone."""
+    assert wrong_fields(await desk.get(f"/{query}")) == [query.split("?")[1].split("=", maxsplit=1)[0]]
 
 
 @pytest.mark.parametrize(
