@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from time import monotonic_ns
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from pyrate_limiter import Duration, Rate, TokenBucket
@@ -243,3 +244,29 @@ class AccessMiddleware:
                 self._gate(scope)
             await self._bodies.read(scope, headers, receive)
             await self._app(scope, receive, send)
+
+
+#: With any value: a page of another origin can't send it without a CORS preflight, which we never allow.
+OWN_HEADER = "X-Requested-With"
+
+
+def check_origin(scope: Scope) -> None:
+    """Reject changes that another site's page sends. Raises `ProblemError` 403."""
+    if scope["method"] in {"GET", "HEAD", "OPTIONS"}:
+        return
+    headers = Headers(scope=scope)
+    if not headers.get(OWN_HEADER):
+        raise ProblemError(HTTPStatus.FORBIDDEN, f"Send the header {OWN_HEADER}, with any value.")
+    if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin" or not _is_own(headers):
+        raise ProblemError(HTTPStatus.FORBIDDEN, "Another site's page may not do this.")
+
+
+def _is_own(headers: Headers) -> bool:
+    """Compare hosts only: where TLS ends before the application, it does not see the page's scheme."""
+    origin = headers.get("Origin")
+    if origin is None:
+        return True
+    try:
+        return urlsplit(origin).netloc.lower() == headers.get("Host", "").lower() != ""
+    except ValueError:
+        return False

@@ -15,7 +15,7 @@ from functions.core.record import NAME_PATTERN
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.http.access import caller_of
 from functions.http.problems import ProblemError
-from functions.operators.action_requests import ACTION, Reason
+from functions.operators.task_actions import ACTION, Reason
 from functions.telemetry.instruments import record_action
 
 #: Calls of one instance that a limit may allow.

@@ -11,23 +11,25 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.json_values import MOST_TEXT_BYTES
-from functions.http.access import GUARDED, Access, Caller, Guard, Role, caller_of
+from functions.http.access import GUARDED, Access, Caller, Guard, Role, caller_of, check_origin
 from functions.http.application import bare_application
 from functions.http.bodies import BodyLimit, ReadRoute
 from functions.http.problems import FieldFault, ProblemError, documented_problems, handle_errors
 from functions.messaging.message_format import TASK_ID_PATTERN, QueueMessage, UtcTime
 from functions.messaging.rejected_messages import RejectedMessages
-from functions.operators.action_requests import ACTION, NEEDS_OWN_HEADER, Reason, check_origin
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
 from functions.operators.gate_routes import add_gate_routes
 from functions.operators.overview import Overview, OverviewReader
 from functions.operators.rejected_routes import add_rejected_routes
 from functions.operators.task_actions import (
+    ACTION,
     CONTENT_FIELDS,
+    NEEDS_OWN_HEADER,
     WHOLE_TASK,
     Action,
     ActionName,
+    Reason,
     TaskActions,
     previews,
     spec_of,

@@ -27,7 +27,7 @@ from functions.messaging.rejected_messages import (
     RejectedMessages,
 )
 from functions.messaging.senders import SendError
-from functions.operators.action_requests import ACTION, Reason
+from functions.operators.task_actions import ACTION, Reason
 from functions.telemetry.instruments import record_action
 
 #: Messages of a page, those that one request discards, and those that are discarded side by side.

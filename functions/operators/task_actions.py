@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from http import HTTPStatus
-from typing import assert_never
+from typing import Annotated, Any, assert_never
 
-from pydantic import BaseModel
+from fastapi import Depends, Header
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 from functions.core import task_events as events
 from functions.core.definition_checks import BUILT_IN_ROLES, MOST_STEPS
 from functions.core.derive import ProcessState, derive, is_settled, questions, undo_order, with_needs
-from functions.core.json_values import UnfitValueError
+from functions.core.json_values import UnfitValueError, bounded
 from functions.core.operator_rules import can_rebuild
 from functions.core.plan import Runner, check_deployed, checked_result, plan
 from functions.core.record import (
@@ -38,12 +39,44 @@ from functions.core.rules import apply
 from functions.core.step_definition import Json
 from functions.core.task_events import Event, Rejection, Verdict
 from functions.core.workflow_definition import WorkflowRegistry
-from functions.http.access import Caller
-from functions.http.problems import ProblemError
+from functions.http.access import OWN_HEADER, Caller
+from functions.http.problems import ProblemError, documented_problems
 from functions.operators.task_list import wrong_field
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.instruments import record_action
 from functions.telemetry.spans import decision_span
+
+
+async def _own_header(
+    own: Annotated[str, Header(alias=OWN_HEADER, description="Any value, such as `curl`")],
+) -> None:
+    """Document the header, which `check_origin` has checked."""
+
+
+NEEDS_OWN_HEADER = Depends(_own_header)
+
+#: The settings of the routes of actions.
+ACTION: dict[str, Any] = {
+    "status_code": HTTPStatus.ACCEPTED,
+    "dependencies": [NEEDS_OWN_HEADER],
+    "responses": documented_problems(400, 404, 409, 413, 415, 422, 503),
+}
+
+
+#: Bytes of UTF-8 of 500 characters.
+_MOST_REASON_BYTES = 2000
+
+
+class Reason(BaseModel):
+    """The reason of an operator's action. Characters that cannot be printed become spaces."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"reason": "it was a test"}]})
+
+    reason: Annotated[
+        str,
+        StringConstraints(strip_whitespace=True, min_length=1, max_length=500),
+        AfterValidator(lambda text: bounded(text, _MOST_REASON_BYTES)),
+    ]
 
 
 class ActionName(StrEnum):

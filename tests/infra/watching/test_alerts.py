@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from functions.operators.action_requests import OWN_HEADER
+from functions.http.access import OWN_HEADER
 from functions.settings import Settings
 from functions.telemetry.instruments import Field
 from tests.infra.bicep.deployment import Deployment

@@ -12,7 +12,7 @@ from functions.agents.gate_releases import ReleasingGates
 from functions.agents.gates import NoFreeSlotError
 from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind
-from functions.operators.action_requests import Reason
+from functions.operators.task_actions import Reason
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
