@@ -393,6 +393,3 @@ async def test_event_for_a_version_that_is_not_deployed_is_sent_later() -> None:
     answer = await other.act("events/approve", **YES)
     problem(answer, 503)
     assert answer.headers["retry-after"] == "5"
-
-
-# Roles, and faults of the storage

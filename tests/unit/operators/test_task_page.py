@@ -60,8 +60,8 @@ async def test_page_shows_order_steps_and_history(desk: Desk) -> None:
     assert str(record.do("send").start_id) not in json.dumps(shown).replace("task-1", "")
 
 
-async def test_attempts_are_page(desk: Desk) -> None:
-    """With their durations in seconds."""
+async def test_attempts_gates_and_corrupt_epochs_are_page(desk: Desk) -> None:
+    """Attempts have their durations in seconds. A corrupt epoch hides no other one."""
     await desk.submit()
     await desk.run()
     for _ in range(2):
@@ -70,16 +70,16 @@ async def test_attempts_are_page(desk: Desk) -> None:
         await desk.run()
     attempts = (await _page(desk))["steps"][0]["do"]["attempts"]
     assert [(each["seconds"], each["outcome"]) for each in attempts] == [(40, "no outcome")] * 2
-
-
-async def test_step_behind_a_gate_is_page(desk: Desk) -> None:
-    """So is the time since which it waits."""
-    await desk.submit()
-    await desk.change(StepDeferred(epoch=1, step="pick"))
+    desk.clock.advance(40)
+    await desk.change(Due(may_recover=True))
+    await desk.change(StepDeferred(epoch=4, step="pick"))
+    key = f"{TASK}|epoch|000001"
+    desk.table.rows[shard_of(TASK, SHARDS), key]["Facts"] = "{"
     shown = await _page(desk)
-    assert (shown["waiting_for"], shown["gates"]) == ("deferred", {"pick": desk.at(0)})
-    assert shown["steps"][0]["state"] == "Deferred"
-    assert shown["steps"][0]["do"]["gate"] == "pick"
+    assert ([each["epoch"] for each in shown["history"]], shown["corrupt"][0]["key"]) == ([2, 3], key)
+    assert (shown["waiting_for"], shown["gates"]) == ("deferred", {"pick": desk.at(120)})
+    pick = shown["steps"][0]
+    assert (pick["state"], pick["do"]["gate"]) == ("Deferred", "pick")
 
 
 async def test_items_and_children_are_page() -> None:
@@ -102,19 +102,6 @@ async def test_items_and_children_are_page() -> None:
     await desk.end("send.0")
     record = await desk.end("send.1")
     assert (await _page(desk))["steps"][2]["child"] == record.order.child("car")
-
-
-async def test_corrupt_epoch_is_named(desk: Desk) -> None:
-    """It hides no other epoch."""
-    await desk.in_error()
-    for _ in range(2):
-        await desk.act("resubmit")
-        await desk.run()
-        await desk.end("send", error="no")
-    key = f"{TASK}|epoch|000001"
-    desk.table.rows[shard_of(TASK, SHARDS), key]["Facts"] = "{"
-    shown = await _page(desk)
-    assert ([each["epoch"] for each in shown["history"]], shown["corrupt"][0]["key"]) == ([2], key)
 
 
 async def test_rejected_messages_about_the_task_are_page(desk: Desk) -> None:
