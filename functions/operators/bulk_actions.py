@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from functions.core.record import TaskRecord
 from functions.http.access import Caller
@@ -21,14 +21,13 @@ from functions.operators.task_list import (
     MOST_PER_PAGE,
     ROWS_PER_REQUEST,
     CorruptRow,
+    Cursor,
     ListQuery,
     ListScope,
     TaskFilter,
     TaskLine,
     TaskList,
     as_problem,
-    decoded_cursor,
-    encoded_cursor,
     matches,
     wrong_field,
 )
@@ -45,15 +44,12 @@ _MOST_READ_FOR_COUNT = 200
 _TASK_SECONDS, _TASKS_AT_ONCE = 10, 16
 
 
-class _Place(BaseModel):
-    """The place of a page in the selection with the digest `of`: the number of a unit, and a key in it.
+class _Place(Cursor):
+    """The place of a page in a selection: the number of a unit, and a key in it.
 
     Each shard of each query is one unit, and so are the unfinished tasks of a shard, with a task as key.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    of: int
     unit: Annotated[int, Field(ge=0)] = 0
     beyond: str | None = None
 
@@ -85,16 +81,18 @@ class Selection:
         """Return up to 50 entries, or none and a cursor. Raises `ProblemError` 422 for another cursor."""
         entries: list[ListedTask] = []
         corrupt: list[CorruptRowError] = []
-        place: _Place | None = self._place(cursor)
+        place: _Place | None = (
+            _Place(of=self._digest) if cursor is None else _Place.read(cursor, self._digest)
+        )
         for _ in range(_MOST_READS):
-            if place is None or len(entries) >= MOST_PER_PAGE:
+            if place is None or place.unit >= self._units or len(entries) >= MOST_PER_PAGE:
                 break
             page = await self._read(place.unit, place.beyond, MOST_PER_PAGE - len(entries))
             entries += filter(self._scope.may_match, page.entries)
             corrupt += page.corrupt
             unit = place.unit if page.cursor is not None else place.unit + 1
             place = None if unit == self._units else _Place(of=self._digest, unit=unit, beyond=page.cursor)
-        return EntryPage(entries, None if place is None else encoded_cursor(place), corrupt)
+        return EntryPage(entries, None if place is None else place.text, corrupt)
 
     async def count(self) -> tuple[list[ListedTask], bool]:
         """Return the entries of up to 1,000 rows of each shard and query, and whether there are more."""
@@ -122,16 +120,6 @@ class Selection:
 
     async def _rows(self, shard: int, query: RowQuery, *, is_whole: bool = False) -> EntryPage[ListedTask]:
         return await read_entries(self._table, shard_name(shard), query, listed_task, is_whole=is_whole)
-
-    def _place(self, cursor: str | None) -> _Place:
-        place = _Place(of=self._digest)
-        try:
-            place = place if cursor is None else _Place.model_validate_json(decoded_cursor(cursor))
-        except ValueError:
-            place = _Place(of=-1)
-        if place.of != self._digest or place.unit >= self._units:
-            raise wrong_field("cursor", "not a cursor of this selection")
-        return place
 
 
 class NotTaken(BaseModel):

@@ -7,6 +7,7 @@ read. Times are UTC, and ages are in seconds.
 from __future__ import annotations
 
 import asyncio
+import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
@@ -77,13 +78,31 @@ class Sorting(StrEnum):
     OLDEST = "oldest"
 
 
-class ListCursor(BaseModel):
-    """The place of the last entry of a page in one list."""
+class Cursor(BaseModel):
+    """A place in the list or selection with the digest `of`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    state: ProcessState | None
-    sorting: Sorting
+    of: int
+
+    @property
+    def text(self) -> str:
+        """Return the cursor as text for a URL."""
+        return urlsafe_b64encode(self.model_dump_json().encode()).decode().rstrip("=")
+
+    @classmethod
+    def read(cls, text: str, of: int) -> Self:
+        """Return a cursor. Raises `ProblemError` 422 for a cursor of another list."""
+        with suppress(ValueError):
+            place = cls.model_validate_json(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+            if place.of == of:
+                return place
+        raise wrong_field("cursor", "not a cursor of this list")
+
+
+class ListCursor(Cursor):
+    """The place of the last entry of a page."""
+
     at: UtcTime
     task: Annotated[str, Field(pattern=TASK_ID_PATTERN)]
 
@@ -150,25 +169,14 @@ class ListQuery(TaskFilter):
     order: Sorting = Sorting.NEWEST
     cursor: Annotated[str | None, Field(max_length=512, description="From the previous page")] = None
 
+    @property
+    def digest(self) -> int:
+        """Return the digest by which cursors are compared."""
+        return zlib.crc32(self.model_dump_json(exclude={"cursor"}).encode())
+
     def place(self) -> ListCursor | None:
         """Return the decoded cursor. Raises `ProblemError` 422 for a cursor of another list."""
-        if self.cursor is None:
-            return None
-        with suppress(ValueError):
-            place = ListCursor.model_validate_json(decoded_cursor(self.cursor))
-            if (place.state, place.sorting) == (self.listed_state, self.order):
-                return place
-        raise wrong_field("cursor", "not a cursor of this list")
-
-
-def encoded_cursor(place: BaseModel) -> str:
-    """Return a cursor as text for a URL."""
-    return urlsafe_b64encode(place.model_dump_json().encode()).decode().rstrip("=")
-
-
-def decoded_cursor(text: str) -> bytes:
-    """Return the JSON of a cursor. Raises `ValueError`."""
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        return None if self.cursor is None else ListCursor.read(self.cursor, self.digest)
 
 
 _INDEXES = {
@@ -241,8 +249,7 @@ class ListScope:
 
     def cursor(self, entry: ListedTask) -> ListCursor:
         """Return the place of an entry."""
-        state, order = self.query.listed_state, self.query.order
-        return ListCursor(state=state, sorting=order, at=time_of(entry), task=entry.task)
+        return ListCursor(of=self.query.digest, at=time_of(entry), task=entry.task)
 
     def may_match(self, entry: ListedTask) -> bool:
         """Return whether the task of an entry may match; `matches` decides."""
@@ -446,7 +453,7 @@ class TaskList:
                 break
         return TaskPage(
             tasks=[TaskLine.of(record) for record in shown],
-            cursor=None if place is None else encoded_cursor(place),
+            cursor=None if place is None else place.text,
             looked_to=None if place is None else place.at,
             more=found.more,
             corrupt=[CorruptRow.model_validate(error) for error in corrupt.values()],

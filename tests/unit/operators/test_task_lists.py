@@ -12,6 +12,7 @@ import pytest
 
 from functions.core.task_events import Suspended
 from functions.operators import task_list
+from functions.operators.task_list import ListQuery, Sorting
 from functions.storage.record_rows import split
 from functions.storage.row_keys import TaskIndex, index_range, shard_of
 from functions.storage.table_contract import RowChange
@@ -166,7 +167,7 @@ async def test_outdated_index_rows_are_left_out(desk: Desk) -> None:
     assert await _listed(desk, "submitter=tester") == [TASK]
 
 
-AT = START.isoformat()
+OF = ListQuery().digest
 
 
 @pytest.mark.parametrize(
@@ -175,17 +176,17 @@ AT = START.isoformat()
         "!",
         "abc",
         "x" * 513,
-        _cursor(state="Error", sorting="newest", at="soon", task="e-1"),
-        _cursor(state="Error", sorting="newest", at="2026-11-21T10:00:00", task="e-1"),
-        _cursor(state="Error", sorting="newest", at=AT, task="e|1"),
-        _cursor(state="Error", sorting="oldest", at=AT, task="e-1"),
-        _cursor(state="Processed", sorting="newest", at=AT, task="e-1"),
-        _cursor(state="Error", sorting="newest", at=AT, shard=1),
+        _cursor(of=OF + 1, at=START.isoformat(), task="e-1"),
+        _cursor(of=OF, at="2026-11-21T10:00:00", task="e-1"),
+        _cursor(of=OF, at=START.isoformat(), task="e|1"),
+        _cursor(of=OF, at=START.isoformat(), shard=1),
     ],
 )
 async def test_cursor_of_another_list_is_rejected(desk: Desk, cursor: str) -> None:
     """Or one that cannot be decoded."""
+    assert await _listed(desk, f"cursor={_cursor(of=OF, at=START.isoformat(), task='e-1')}") == []
     assert "cursor" in wrong_fields(await desk.get(f"/tasks?cursor={cursor}"))[0]
+    assert len({OF, *(ListQuery(order=order, find="x").digest for order in Sorting)}) == 3
 
 
 async def test_tasks_are_found_by_caller_and_correlation(desk: Desk) -> None:
