@@ -94,6 +94,15 @@ class _ModelOptions[P: BaseModel, T: BaseModel](_AgentOptions, total=False):
     undo: bool | Callable[[P, Results, T | None], Json]
 
 
+class _RequiredOptions[P: BaseModel, T: BaseModel](_ModelOptions[P, T], total=False):
+    on_failure: StopPolicy | None
+
+
+class _OptionalOptions[P: BaseModel, T: BaseModel](_ModelOptions[P, T], total=False):
+    when: Callable[[P, Results], bool] | None
+    on_failure: Policy | None
+
+
 class _ItemOptions[P: BaseModel, T: BaseModel, I](_AgentOptions, total=False):
     for_each: Required[Callable[[P], Sequence[I]]]
     request: Required[Callable[[P, Results, I], Json]]
@@ -120,22 +129,11 @@ class Step[R](BaseStep[R]):
 
     @overload
     def __init__[P: BaseModel, T: BaseModel](
-        self: Step[T],
-        name: str,
-        *,
-        on_failure: StopPolicy | None = None,
-        retry: Retry = ...,
-        **options: Unpack[_ModelOptions[P, T]],
+        self: Step[T], name: str, *, retry: Retry = ..., **options: Unpack[_RequiredOptions[P, T]]
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel](
-        self: Step[T | None],
-        name: str,
-        *,
-        when: Callable[[P, Results], bool] | None = None,
-        on_failure: Policy | None = None,
-        retry: Retry = ...,
-        **options: Unpack[_ModelOptions[P, T]],
+        self: Step[T | None], name: str, *, retry: Retry = ..., **options: Unpack[_OptionalOptions[P, T]]
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel, I](
@@ -156,20 +154,11 @@ class QueueStep[R](BaseStep[R]):
 
     @overload
     def __init__[P: BaseModel, T: BaseModel](
-        self: QueueStep[T],
-        name: str,
-        *,
-        on_failure: StopPolicy | None = None,
-        **options: Unpack[_ModelOptions[P, T]],
+        self: QueueStep[T], name: str, **options: Unpack[_RequiredOptions[P, T]]
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel](
-        self: QueueStep[T | None],
-        name: str,
-        *,
-        when: Callable[[P, Results], bool] | None = None,
-        on_failure: Policy | None = None,
-        **options: Unpack[_ModelOptions[P, T]],
+        self: QueueStep[T | None], name: str, **options: Unpack[_OptionalOptions[P, T]]
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel, I](
@@ -179,6 +168,12 @@ class QueueStep[R](BaseStep[R]):
     def __init__(self: QueueStep[Any], name: str, **options: Unpack[_OtherOptions]) -> None: ...
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, options)
+
+
+class _ChildOptions[P: BaseModel, T: BaseModel](_CommonOptions, total=False):
+    workflow: Required[str]
+    request: Required[Callable[[P, Results], Json]]
+    result: Required[type[T]]
 
 
 class WorkflowStep[R](BaseStep[R]):
@@ -191,23 +186,17 @@ class WorkflowStep[R](BaseStep[R]):
         self: WorkflowStep[T],
         name: str,
         *,
-        workflow: str,
-        request: Callable[[P, Results], Json],
-        result: type[T],
         on_failure: StopPolicy | None = None,
-        **options: Unpack[_CommonOptions],
+        **options: Unpack[_ChildOptions[P, T]],
     ) -> None: ...
     @overload
     def __init__[P: BaseModel, T: BaseModel](
         self: WorkflowStep[T | None],
         name: str,
         *,
-        workflow: str,
-        request: Callable[[P, Results], Json],
-        result: type[T],
         when: Callable[[P, Results], bool] | None = None,
         on_failure: Policy | None = None,
-        **options: Unpack[_CommonOptions],
+        **options: Unpack[_ChildOptions[P, T]],
     ) -> None: ...
     @overload
     def __init__(
