@@ -35,10 +35,10 @@ def _rounded(time: datetime | None) -> datetime | None:
 
 def aged(record: TaskRecord) -> TaskRecord:
     """Return a record one tick later."""
-    steps = {
-        name: replace(step, do=_aged_operation(step.do), undo=_aged_operation(step.undo))
-        for name, step in record.steps.items()
-    }
+    steps = {}
+    for name, step in record.steps.items():
+        do, undo = (replace(each, complete_by=_aged(each.complete_by)) for each in (step.do, step.undo))
+        steps[name] = replace(step, do=do, undo=undo)
     return replace(
         record,
         steps=steps,
@@ -52,25 +52,14 @@ def _aged(time: datetime | None) -> datetime | None:
     return None if time is None else _rounded(time - TICK)
 
 
-def _aged_operation(operation: Operation) -> Operation:
-    return replace(operation, complete_by=_aged(operation.complete_by))
-
-
 def canonical(record: TaskRecord, under_way: frozenset[str]) -> tuple[TaskRecord, Mapping[str, str]]:
     """Return the canonical record, and the names of the start ids that its last change drew.
 
     `under_way` are the start ids of calls. A start id without a call has no effect on repeatable steps.
     """
     names = _named(record, under_way)
-    numbers = sorted(
-        {
-            operation.number
-            for step in record.steps.values()
-            for operation in (step.do, step.undo)
-            if operation.number is not None
-        }
-    )
-    ranks = {number: rank for rank, number in enumerate(numbers, 1)}
+    numbers = {each.number for step in record.steps.values() for each in (step.do, step.undo)}
+    ranks = {number: rank for rank, number in enumerate(sorted(numbers - {None}), 1)}
     steps = {}
     for name, step in sorted(record.steps.items()):
         is_once = not record.order.by_name[name].idempotent
