@@ -118,6 +118,11 @@ def start(
     )
 
 
+def begin(record: TaskRecord, *steps: str, seconds: float = 1, **fields: Any) -> TaskRecord:
+    """Return the record after the starts of steps by the newest run."""
+    return after(record, *(start(record, step, **fields) for step in steps), seconds=seconds)
+
+
 def find(record: TaskRecord, step: str, by: float = 90, send_by: float | None = None) -> StepStarted:
     """Return the start of a look-up by the newest run. Times are in seconds."""
     send = None if send_by is None else at(send_by)

@@ -53,6 +53,7 @@ from tests.unit.core.builders import (
     alerts,
     answer,
     at,
+    begin,
     cancel,
     end,
     find,
@@ -72,7 +73,7 @@ def test_look_before_the_deadline_changes_nothing() -> None:
     """The clocks of two instances may differ by the skew."""
     record = new(spec("a"))
     assert rejection(record, LOOK, 31) is Rejection.NOT_DUE
-    record = after(record, start(record, "a"))
+    record = begin(record, "a")
     assert rejection(record, LOOK, 31) is Rejection.NOT_DUE
     assert rejection(record, Due(), 40) is Rejection.NOT_DUE
     assert after(record, LOOK, seconds=32).failures == 1
@@ -113,7 +114,7 @@ def test_recoveries_end() -> None:
 def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
     """Its next run has `start_within` for the pick-up."""
     record = new(spec("a"))
-    columns = derive(after(after(record, start(record, "a")), LOOK, seconds=60))
+    columns = derive(after(begin(record, "a"), LOOK, seconds=60))
     assert (columns.state, columns.locked_by) == (ProcessState.PENDING, None)
     assert columns.complete_by == at(60) + SETTINGS.start_within
 
@@ -139,16 +140,14 @@ def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -
 
 def test_optional_step_without_an_outcome_fails() -> None:
     """The task continues without it, uncounted."""
-    record = new(spec("a", on_failure=FailurePolicy.CONTINUE), spec("b", "a"))
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a", on_failure=FailurePolicy.CONTINUE), spec("b", "a")), "a")
     overdue = after(record, Due(), seconds=60)
     assert (overdue.do("a").error, ready_steps(overdue)) == ("outcome unknown", ["b"])
 
 
 def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     """A run has taken the look-up, and no other run does."""
-    record = new(payment(can_find=True))
-    record = after(record, start(record, "pay"))
+    record = begin(new(payment(can_find=True)), "pay")
     unknown = after(record, Due(), seconds=60)
     begun = after(unknown, find(unknown, "pay"), seconds=61)
     assert (look_ups(unknown), look_ups(begun), begun.do("pay").run) == (["pay"], [], 2)
@@ -183,7 +182,7 @@ def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
         for number, failures in enumerate(counts):
             now = 5_000 * number
             record = record if record.resume_at is None else after(record, LOOK, seconds=now - 1)
-            record = after(after(record, start(record, "pay", by=now), seconds=now), LOOK, seconds=now + 40)
+            record = after(begin(record, "pay", by=now, seconds=now), LOOK, seconds=now + 40)
             found = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
             record = after(record, found, seconds=now + 41)
             assert record.failures == failures
@@ -193,7 +192,7 @@ def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
 def test_look_up_that_no_run_starts_is_deferred_and_counted_as_a_step() -> None:
     """An overload defers it, uncounted, until another run is requested. Recoveries have extended waits."""
     record = new(payment(can_find=True), spec("a"))
-    record = after(after(record, start(record, "pay")), Due(), seconds=60)
+    record = after(begin(record, "pay"), Due(), seconds=60)
     deferred = after(record, replace(LOOK, is_overloaded=True), seconds=100)
     assert (look_ups(deferred), deferred.failures, derive(deferred).due_at) == ([], 0, deferred.resume_at)
     again = after(deferred, LOOK, seconds=500)
@@ -339,8 +338,7 @@ def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
         for record, other in ((sent, replace(outcome, epoch=2)), (lost, outcome)):
             is_done = kind is OutcomeKind.DONE
             assert rejection(record, other, 96) is (None if is_done else Rejection.NOT_OPEN)
-    running = new(spec("a"))
-    running = after(running, start(running, "a"))
+    running = begin(new(spec("a")), "a")
     assert rejection(running, end(running, "a", is_look_up=True)) is Rejection.NOT_OPEN
 
 
@@ -362,11 +360,11 @@ def test_not_done_counts_only_with_a_fence() -> None:
 def test_repeated_payment_that_was_done_twice_is_noted() -> None:
     """The first start may take effect after an operator's "not done". A look-up may see the second one."""
     record = new(payment())
-    first = after(record, start(record, "pay", "1"))
+    first = begin(record, "pay", start_id="1")
     record = after(first, Due(), seconds=60)
     record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=70)
     assert ready_steps(record) == ["pay"]
-    record = after(record, start(record, "pay", "2", by=200), seconds=80)
+    record = begin(record, "pay", start_id="2", by=200, seconds=80)
     assert after(record, end(first, "pay", OutcomeKind.REFUSED), seconds=81) is record
     assert after(record, end(first, "pay", is_look_up=True), seconds=81) is record
     twice = after(record, end(first, "pay"), seconds=81)
@@ -385,7 +383,7 @@ def test_repeated_payment_that_was_done_twice_is_noted() -> None:
 def test_repeated_outcome_of_a_payment_that_may_start_again_changes_nothing() -> None:
     """Its reply is delivered twice. The task stays open."""
     record = new(payment(on_failure=FailurePolicy.KEEP))
-    first = after(record, start(record, "pay"))
+    first = begin(record, "pay")
     asked = after(first, LOOK, seconds=40)
     record = after(asked, answer(asked, "pay", Verdict.NOT_DONE), seconds=50)
     second = after(record, start(record, "pay", by=90), LOOK, seconds=100)
@@ -415,7 +413,7 @@ def test_question_that_a_late_outcome_answers_stops_no_task() -> None:
 def test_late_outcomes_of_a_payment_are_kept() -> None:
     """In any epoch and at any time, also after an operator's verdict. A step that becomes ready is run."""
     record = new(payment(), spec("b", "pay"))
-    started = after(record, start(record, "pay"))
+    started = begin(record, "pay")
     unknown = after(started, Due(), seconds=60)
     assert after(unknown, end(started, "pay", OutcomeKind.UNKNOWN), seconds=61).do("pay").error == "it failed"
     by_hand = after(unknown, answer(unknown, "pay", Verdict.DONE, '{"by":"hand"}'), seconds=61)
@@ -439,7 +437,7 @@ def test_late_outcomes_of_a_payment_are_kept() -> None:
 
 def _waiting(step_type: StepType, **fields: object) -> TaskRecord:
     record = new(spec("w", type=step_type, **fields))
-    return after(record, start(record, "w"))
+    return begin(record, "w")
 
 
 def test_event_may_arrive_before_its_step_starts() -> None:
@@ -451,7 +449,7 @@ def test_event_may_arrive_before_its_step_starts() -> None:
     assert rejection(early, EventReceived(step="ok", body="{}", who="boss")) is Rejection.NOT_OPEN
     assert rejection(record, EventReceived(step="a", body="{}", who="boss")) is Rejection.NOT_OPEN
     early = run(early, "a")
-    ended = after(early, start(early, "ok"))
+    ended = begin(early, "ok")
     assert (derive(ended).state, ended.do("ok").result) == (ProcessState.PROCESSED, '{"ok":1}')
     assert ended.step("ok").event_by == "boss"
 
@@ -493,7 +491,7 @@ def test_timer_ends_at_its_time() -> None:
     """A time that has passed ends the step with its start."""
     assert derive(after(_waiting(StepType.TIMER), Due(), seconds=30)).state is ProcessState.PROCESSED
     record = new(spec("w", type=StepType.TIMER))
-    assert derive(after(record, start(record, "w", by=0))).state is ProcessState.PROCESSED
+    assert derive(begin(record, "w", by=0)).state is ProcessState.PROCESSED
     turned = after(_waiting(StepType.TIMER), cancel())
     assert (turned.do("w").state, derive(turned).state) == (OperationState.SKIPPED, ProcessState.COMPENSATED)
 
@@ -527,7 +525,7 @@ def test_child_that_an_operator_undoes_later_is_noted_on_its_parent() -> None:
     """The parent stays processed, and its operators decide."""
     parent = new(spec("w", type=StepType.WORKFLOW))
     ended = ChildEnded(step="w", run_id="r", is_done=True, result="{}")
-    parent = after(after(parent, start(parent, "w")), ended)
+    parent = after(begin(parent, "w"), ended)
     noted = after(parent, replace(ended, is_done=False, result=None))
     assert (derive(noted).state, noted.do("w").result) == (ProcessState.PROCESSED, "{}")
     assert noted.step("w").note == "recorded as done, but its task was undone"
@@ -540,14 +538,14 @@ def test_child_that_an_operator_undoes_later_is_noted_on_its_parent() -> None:
 
 def _kept_child() -> TaskRecord:
     record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
-    return after(record, start(record, "w"))
+    return begin(record, "w")
 
 
 def test_undo_of_a_child_task_is_its_cancellation() -> None:
     """It is refused if the child does not end in time."""
     record = new(spec("w", type=StepType.WORKFLOW), spec("b"))
     record = after(record, start(record, "w"), cancel())
-    record = after(record, start(record, "w"))
+    record = begin(record, "w")
     assert record.outbox[-1].kind == "cancel child"
     ended = after(record, ChildEnded(step="w", run_id="r", is_done=False))
     assert derive(ended).state is ProcessState.COMPENSATED
@@ -573,8 +571,7 @@ def test_child_task_notifies_its_parent() -> None:
 )
 def test_task_beyond_its_time_limit_ends_by_its_policy(policy: FailurePolicy, direction: Direction) -> None:
     """A resubmission starts the limit again."""
-    record = new(spec("a", undo=True), on_exhausted=policy, complete_within=20)
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a", undo=True), on_exhausted=policy, complete_within=20), "a")
     assert rejection(record, Due(), 25) is Rejection.NOT_DUE
     ended = after(record, LOOK, seconds=25)
     assert (ended.direction, ended.reason) == (direction, "not finished within 20 s")
@@ -585,7 +582,7 @@ def test_task_beyond_its_time_limit_ends_by_its_policy(policy: FailurePolicy, di
 def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
     """The question comes first, then the policy. A verdict starts the limit again."""
     record = new(payment(can_find=True), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
-    record = after(record, start(record, "pay"))
+    record = begin(record, "pay")
     record = after(record, LOOK, seconds=25)
     assert (record.decision is not None, record.epoch) == (True, 1)
     record = after(record, LOOK, seconds=60)

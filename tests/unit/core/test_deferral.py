@@ -37,6 +37,7 @@ from tests.unit.core.builders import (
     after,
     alerts,
     at,
+    begin,
     cancel,
     end,
     new,
@@ -46,7 +47,6 @@ from tests.unit.core.builders import (
     resubmit,
     run,
     spec,
-    start,
 )
 
 _BOUND = SETTINGS.defer_for.total_seconds()
@@ -117,7 +117,7 @@ def test_hold_before_a_step_waits_does_not_extend_its_deadline() -> None:
     assert rejection(record, Due(holds={"s": (past,)}), _BOUND + 12) is Rejection.NOT_DUE
     record = replace(new(queue("q")), failures=3)
     look = Due(may_recover=True, queues={"queue:q": Gate(name="queue:q")})
-    record = after(after(record, start(record, "q")), look, seconds=40)
+    record = after(begin(record, "q"), look, seconds=40)
     record = after(after(record, Due(), seconds=2_000), StepDeferred(epoch=2, step="q"), seconds=2_001)
     past = replace(_HELD, start=at(100), end=at(1_900))
     assert rejection(record, Due(holds={"queue:q": (past,)}), 2_010) is Rejection.NOT_DUE
@@ -190,8 +190,7 @@ def test_failed_tasks_keep_their_place_when_they_are_resubmitted() -> None:
 
 def test_late_not_begun_is_true_at_any_time() -> None:
     """Any other late reply of a repeatable queue step changes nothing."""
-    record = new(queue("q"))
-    record = after(record, start(record, "q"))
+    record = begin(new(queue("q")), "q")
     assert rejection(record, end(record, "q"), 31) is Rejection.LATE
     deferred = after(record, end(record, "q", OutcomeKind.NOT_BEGUN), seconds=31)
     assert (deferred.failures, list(derive(deferred).gates)) == (0, ["queue:q"])
@@ -208,7 +207,7 @@ def test_optional_payment_that_failed_is_not_started_again(kind: OutcomeKind, up
     pay = payment(type=StepType.QUEUE, on_failure=FailurePolicy.CONTINUE)
     gate = Gate(name=pay.gate, served=(Served(at=at(25), up_to=up_to),))
     record = new(pay, spec("b", "pay"), spec("c", "b"))
-    record = after(after(record, start(record, "pay")), Due(queues={pay.gate: gate}), seconds=40)
+    record = after(begin(record, "pay"), Due(queues={pay.gate: gate}), seconds=40)
     record = run(record, "b", seconds=41)
     record = after(record, end(record, "pay", kind), seconds=42)
     columns = derive(record)
@@ -219,7 +218,7 @@ def test_optional_payment_that_was_done_is_not_rebuilt() -> None:
     """Its result came after the task had continued, and cannot be used. Its effect exists."""
     pay = payment(on_failure=FailurePolicy.CONTINUE, undo=False)
     record = new(pay, spec("b", "pay"), on_failure=FailurePolicy.KEEP)
-    record = after(after(record, start(record, "pay")), LOOK, seconds=40)
+    record = after(begin(record, "pay"), LOOK, seconds=40)
     record = after(record, end(record, "pay", OutcomeKind.DONE_WITHOUT_RESULT), seconds=41)
     assert alerts(record) == ["noted"]  # operators see it
     record = run(record, "b", OutcomeKind.REFUSED, seconds=42)
@@ -228,13 +227,12 @@ def test_optional_payment_that_was_done_is_not_rebuilt() -> None:
 
 def _payment_started() -> TaskRecord:
     record = new(payment())
-    return after(record, start(record, "pay"))
+    return begin(record, "pay")
 
 
 def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
     """A request that hangs counts. Only the gate of its queue decides."""
-    record = new(queue("q"))
-    record = after(record, start(record, "q"))
+    record = begin(new(queue("q")), "q")
     well = Gate(name="queue:q")
     behind = replace(well, served=(Served(at=at(55), up_to=NOW),))
     for gate in (replace(well, circuit=Circuit.OPEN), behind):
@@ -249,7 +247,7 @@ def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
         assert after(record, Due(may_recover=True, queues={"queue:q": gate}), seconds=60).failures == 1
     assert rejection(record, LOOK, 60) is Rejection.NOT_DUE
     record = new(payment(type=StepType.QUEUE, can_find=True))
-    assert rejection(after(record, start(record, "pay")), Due(), 60) is Rejection.NOT_DUE
+    assert rejection(begin(record, "pay"), Due(), 60) is Rejection.NOT_DUE
 
 
 # Gates
@@ -355,14 +353,12 @@ def test_lag_is_kept_for_three_minutes_each_five_seconds() -> None:
 def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
     """Neither during the hold nor after it. That of a request that must not be repeated waits for the end."""
     for ended_at, seconds in ((None, 610), (at(890), 910)):
-        record = new(queue("q"), complete_within=600 if ended_at is None else 900)
-        record = after(record, start(record, "q", by=900))
+        record = begin(new(queue("q"), complete_within=600 if ended_at is None else 900), "q", by=900)
         holds = (Hold(start=at(60), end=ended_at, reason="m", who="op"),)
         gates = {"queue:q": Gate(name="queue:q", holds=holds)}
         held = after(record, Due(may_recover=True, holds={"queue:q": holds}, queues=gates), seconds=seconds)
         assert (held.direction, held.epoch, held.error) == (Direction.DO, 1, None)
-    record = new(pay := payment(type=StepType.QUEUE, can_find=True))
-    record = after(record, start(record, "pay"))
+    record = begin(new(pay := payment(type=StepType.QUEUE, can_find=True)), "pay")
     held = after(record, Due(holds={pay.gate: (_HELD,)}), seconds=40)
     assert (held.finished_at, derive(held).due_at) == (None, at(40 + 30) + SETTINGS.longest_deferral)
     gate = Gate(name=pay.gate, holds=(replace(_HELD, end=at(50)),))
@@ -372,7 +368,7 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
     record = new(payment(type=StepType.QUEUE, complete_within=3_600))
     past = replace(_HELD, start=at(60), end=at(3_590))
     look = Due(holds={pay.gate: (past,)}, queues=LOOK.queues)
-    record = after(record, start(record, "pay", by=3_600))
+    record = begin(record, "pay", by=3_600)
     assert after(record, look, seconds=3_605).do("pay").complete_by == at(3_601 + 3_530)
     for start_at, state in ((7_130, OperationState.RUNNING), (7_132, OperationState.UNKNOWN)):
         again = replace(look, holds={pay.gate: (past, replace(_HELD, start=at(start_at)))})
@@ -382,7 +378,7 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
 def test_time_limit_does_not_count_an_unseen_hold() -> None:
     """The reply came after the hold. One that ended before a resubmission extends no later limit."""
     record = new(queue("q"), spec("b", "q"), complete_within=600, on_failure=FailurePolicy.KEEP)
-    record = after(record, start(record, "q", by=900))
+    record = begin(record, "q", by=900)
     record = after(record, end(record, "q"), seconds=500)
     for end_at, expires_at in ((None, at(1_040)), (at(460), at(1_000))):
         look = Due(may_recover=True, holds={"queue:q": (replace(_HELD, start=at(60), end=end_at),)})
@@ -396,16 +392,15 @@ def test_time_limit_does_not_count_an_unseen_hold() -> None:
 
 def test_hold_is_credited_to_each_request_that_was_in_its_queue() -> None:
     """Also to one that started again after a suspension; a hold after the end of a request is not."""
-    record = new(queue("q"), complete_within=1_000)
-    record = after(record, start(record, "q", by=900))
+    record = begin(new(queue("q"), complete_within=1_000), "q", by=900)
     record = after(after(record, SUSPEND, seconds=470), RESUME, seconds=1_000)
-    record = after(record, start(record, "q", by=1_900), seconds=1_001)
+    record = begin(record, "q", by=1_900, seconds=1_001)
     look = Due(may_recover=True, holds={"queue:q": (replace(_HELD, start=at(60), end=at(460)),)})
     assert after(record, look, seconds=1_535).expires_at == at(1_000 + 530 + 400)
     pay = payment(type=StepType.QUEUE, on_failure=FailurePolicy.CONTINUE)
     record = new(pay, spec("b", "pay", type=StepType.EVENT), complete_within=600)
-    record = after(after(record, start(record, "pay")), LOOK, seconds=40)
-    record = after(record, start(record, "b", by=9_000), seconds=41)
+    record = after(begin(record, "pay"), LOOK, seconds=40)
+    record = begin(record, "b", by=9_000, seconds=41)
     look = Due(may_recover=True, holds={pay.gate: (replace(_HELD, start=at(100)),)})
     assert derive(after(record, look, seconds=610)).state == "Error"
 
@@ -429,7 +424,7 @@ def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment(*, is_look_u
     """Each request waits, is looked up as not done, or not taken, and is deferred; in the end that counts."""
     record, seconds = new(pay := payment(type=StepType.QUEUE, can_find=True)), 0.0
     while seconds < _BOUND:
-        record = after(record, start(record, "pay", by=seconds + 60), seconds=seconds)
+        record = begin(record, "pay", by=seconds + 60, seconds=seconds)
         gate = Gate(name=pay.gate, served=(Served(at=at(seconds + 55), up_to=at(seconds - 99)),))
         record = after(record, Due(queues={pay.gate: gate}), seconds=seconds + 65)
         not_done = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=is_look_up)
@@ -444,7 +439,7 @@ def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment(*, is_look_u
 def test_credits_delay_no_other_deadline() -> None:
     """Each sweep credits another hold, and still recovers the overdue call."""
     record = after(new(spec("a"), spec("b")), StepDeferred(epoch=1, step="a"))
-    record = after(record, start(record, "b"))
+    record = begin(record, "b")
     holds = {"a": (replace(_HELD, start=at(2), end=at(20)),)}
     credited = after(record, Due(may_recover=True, holds=holds), seconds=40)
     assert (credited.epoch, len(credited.stops)) == (2, 1)
@@ -454,20 +449,20 @@ def test_hold_does_not_use_up_the_bound_of_a_request_in_its_queue() -> None:
     """The request is deferred at its deadline after a hold of seven hours; `DEFER_HOURS` is six."""
     record = new(queue("q", complete_within=28_800))
     spans = [(60, 25_200), *((25_200 + 60 * n, 25_201 + 60 * n) for n in range(1, 51))]
-    holds = tuple(replace(_HELD, start=at(begin), end=at(until)) for begin, until in spans)
+    holds = tuple(replace(_HELD, start=at(since), end=at(until)) for since, until in spans)
     gate = Gate(name="queue:q", holds=holds)
     due = Due(may_recover=True, holds={gate.name: holds}, queues={gate.name: gate})
-    later = after(after(record, start(record, "q", by=28_800)), due, seconds=28_810)
+    later = after(begin(record, "q", by=28_800), due, seconds=28_810)
     assert (later.epoch, later.do("q").defer_by) == (1, at(28_810 + _BOUND))  # it is longer than the bound
 
 
 def test_long_hold_counts_after_many_short_ones() -> None:
     """A look that comes after all of them extends the deadlines by each one."""
     gate, pay = Gate(name="queue:pay"), new(payment(type=StepType.QUEUE, complete_within=14_400))
-    for begin, until in ((60, 18_000), *((18_000 + 60 * n, 18_030 + 60 * n) for n in range(1, 21))):
-        gate = end_hold(start_hold(gate, "maintenance", "op", at(begin)), at(until))
+    for since, until in ((60, 18_000), *((18_000 + 60 * n, 18_030 + 60 * n) for n in range(1, 21))):
+        gate = end_hold(start_hold(gate, "maintenance", "op", at(since)), at(until))
     due = Due(may_recover=True, holds=dict.fromkeys(("s", gate.name), gate.holds), queues={gate.name: gate})
-    for record, seconds in ((_deferred(), 28_800), (after(pay, start(pay, "pay", by=14_400)), 21_600)):
+    for record, seconds in ((_deferred(), 28_800), (begin(pay, "pay", by=14_400), 21_600)):
         looked = after(record, due, seconds=seconds)
         assert (looked.epoch, looked.error) == (1, None)
 

@@ -29,6 +29,7 @@ from tests.unit.core.builders import (
     alerts,
     answer,
     at,
+    begin,
     cancel,
     end,
     find,
@@ -93,7 +94,7 @@ def test_deadlines_do_not_run_while_the_version_is_missing() -> None:
 def test_wait_that_was_nearly_over_when_its_version_was_missing_begins_again() -> None:
     """So does the time limit of the task. Nobody notices earlier that the version is missing."""
     record = new(spec("c", type=StepType.WORKFLOW, workflow="c", complete_within=300), complete_within=300)
-    record = after(record, start(record, "c", by=300))
+    record = begin(record, "c", by=300)
     missing = after(record, NOT_DEPLOYED, seconds=250)
     for suspended, event in ((missing, Resumed()), (after(missing, SUSPEND, seconds=400), RESUME)):
         resumed = after(suspended, event, seconds=2_000)
@@ -115,14 +116,13 @@ def test_operators_suspension_has_priority() -> None:
 
 def test_verdict_carries_the_epoch_that_the_operator_saw() -> None:
     """A repeated "not done" must not answer a later question: the payment would be made twice."""
-    record = new(payment())
-    record = after(record, start(record, "pay"))
+    record = begin(new(payment()), "pay")
     record = after(record, Due(), seconds=60)
     first = answer(record, "pay", Verdict.NOT_DONE)
     again = after(record, first, seconds=61)
     assert rejection(again, first, 62) is Rejection.STALE_EPOCH
     assert rejection(again, answer(again, "pay", Verdict.NOT_DONE), 62) is Rejection.NOT_IN_ERROR
-    record = after(again, start(again, "pay", "2", by=100), seconds=70)
+    record = begin(again, "pay", start_id="2", by=100, seconds=70)
     record = after(record, Due(), seconds=200)
     seen = (derive(record).state, rejection(record, first, 201))
     assert seen == (ProcessState.ERROR, Rejection.STALE_EPOCH)
@@ -220,8 +220,7 @@ def test_caller_cancels_a_task_under_way_and_for_a_time_afterwards() -> None:
 
 def test_cancellation_ends_a_suspension() -> None:
     """An undo may not need the missing version; only an operator overrules an operator."""
-    record = new(spec("a", undo=True))
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a", undo=True)), "a")
     missing = after(record, NOT_DEPLOYED)
     assert after(missing, cancel(Canceller.CALLER)).suspension is None
     suspended = after(record, SUSPEND)

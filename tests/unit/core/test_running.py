@@ -42,6 +42,7 @@ from tests.unit.core.builders import (
     alerts,
     answer,
     at,
+    begin,
     cancel,
     end,
     new,
@@ -58,11 +59,10 @@ from tests.unit.core.builders import (
 
 def test_request_is_recorded_once_and_used_in_every_epoch() -> None:
     """One effect key never carries two bodies."""
-    record = new(spec("a"))
-    record = after(record, start(record, "a", request='{"first":1}'))
+    record = begin(new(spec("a")), "a", request='{"first":1}')
     record = after(record, LOOK, seconds=60)
     assert (record.epoch, record.failures) == (2, 1)
-    record = after(record, start(record, "a", request='{"second":2}', by=90), seconds=61)
+    record = begin(record, "a", request='{"second":2}', by=90, seconds=61)
     assert record.do("a").request == '{"first":1}'
     assert record.order.effect_key("a", Direction.DO) == "t.r/a/do"
 
@@ -70,7 +70,7 @@ def test_request_is_recorded_once_and_used_in_every_epoch() -> None:
 def test_outcome_of_an_old_epoch_is_rejected() -> None:
     """The epoch is the fencing token."""
     record = new(spec("a"))
-    started = after(record, start(record, "a"))
+    started = begin(record, "a")
     recovered = after(started, LOOK, seconds=60)
     assert rejection(recovered, end(started, "a"), 61) is Rejection.STALE_EPOCH
     assert rejection(recovered, start(started, "a", "2"), 61) is Rejection.STALE_EPOCH
@@ -80,10 +80,9 @@ def test_outcome_of_an_old_epoch_is_rejected() -> None:
 
 def test_second_start_of_a_running_step_is_rejected() -> None:
     """One of two runs has the step. Its repeated start changes nothing."""
-    record = new(spec("a"))
-    record = after(record, start(record, "a", "1"))
+    record = begin(new(spec("a")), "a", start_id="1")
     assert rejection(record, start(record, "a", "2")) is Rejection.NOT_READY
-    assert after(record, start(record, "a", "1")) is record
+    assert begin(record, "a", start_id="1") is record
     other = end(record, "a", start_id="3")
     assert rejection(record, other) is Rejection.OTHER_START
     assert rejection(record, replace(other, step="z")) is Rejection.NOT_OPEN
@@ -92,8 +91,7 @@ def test_second_start_of_a_running_step_is_rejected() -> None:
 
 def test_late_outcome_of_a_repeatable_step_is_rejected() -> None:
     """Its deadline has passed, and another start may follow."""
-    record = new(spec("a"))
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a")), "a")
     assert rejection(record, end(record, "a"), 31) is Rejection.LATE
 
 
@@ -101,7 +99,7 @@ def test_steps_start_when_their_needs_are_settled() -> None:
     """A skipped step settles, too; the task is processed with the last one."""
     record = new(spec("a"), spec("b", "a"), spec("c", "b"))
     assert (ready_steps(record), derive(record).waiting_for) == (["a"], WaitingFor.PICK_UP)
-    record = after(record, start(record, "a"))
+    record = begin(record, "a")
     columns = derive(record)
     assert (columns.state, columns.locked_by) == (ProcessState.PROCESSING, "t.1.1")
     assert columns.calls_under_way == 1
@@ -177,7 +175,7 @@ def test_run_that_starts_again_leaves_its_overdue_calls_to_the_supervisor() -> N
     """So does a run that continues in another activity: only a recovery repeats them, and counts."""
     record = new(spec("a"))
     unknown = run(record, "a", OutcomeKind.UNKNOWN)
-    overdue = after(record, start(record, "a"))
+    overdue = begin(record, "a")
     for each, seconds in ((unknown, 1.5), (overdue, 30)):
         assert after(each, RunStarted(epoch=1, run=1), seconds=seconds) is each
         recovered = after(each, LOOK, seconds=seconds + 2)
@@ -239,7 +237,7 @@ def test_recorded_result_that_a_new_model_rejects_is_removed() -> None:
 def test_one_of_several_rejected_results_is_removed_beside_a_payment() -> None:
     """The rows of all may not fit into one transaction; the others follow after the answer."""
     record = new(payment(), spec("a"), spec("c"), spec("b", "a", "c"))
-    record = run(run(after(record, start(record, "pay")), "a"), "c")
+    record = run(run(begin(record, "pay"), "a"), "c")
     rejected = ResultRejected(epoch=1, step="a", error="seat: missing")
     decided = after(record, rejected)
     assert decided.decision is not None
@@ -257,8 +255,7 @@ def _with_output(output: object) -> RuleSettings:
 
 def test_output_is_made_with_the_end_of_the_task() -> None:
     """An error in its function costs the output and not the result."""
-    record = new(spec("a"))
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a")), "a")
     done = end(record, "a")
     assert after(record, done, settings=_with_output('{"n":1}')).output == '{"n":1}'
     failed = after(record, done, settings=_with_output(UnfitValueError("no total")))
@@ -268,8 +265,7 @@ def test_output_is_made_with_the_end_of_the_task() -> None:
 
 def test_task_waits_for_the_version_that_makes_its_output() -> None:
     """An instance without the version never ends the task without output."""
-    record = new(spec("a"))
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a")), "a")
     missing = after(record, end(record, "a"), settings=_with_output(NotDeployedError("w 1 is not deployed")))
     assert (derive(missing).waiting_for, missing.finished_at) == (WaitingFor.SUSPENDED, None)
     ended = after(missing, Resumed(), settings=_with_output("{}"), seconds=99)
@@ -278,8 +274,7 @@ def test_task_waits_for_the_version_that_makes_its_output() -> None:
 
 def test_outcome_and_next_starts_are_one_change() -> None:
     """A run that leaves ready steps to others moves their pick-up."""
-    record = new(spec("a"), spec("b", "a"), spec("c", "a", on_failure=FailurePolicy.CONTINUE))
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a"), spec("b", "a"), spec("c", "a", on_failure=FailurePolicy.CONTINUE)), "a")
 
     def skip_then_start(record: TaskRecord, _now: datetime) -> Sequence[Event]:
         ready = ready_steps(record)
@@ -296,8 +291,7 @@ def test_outcome_and_next_starts_are_one_change() -> None:
 
 def test_event_that_makes_a_step_ready_requests_a_run() -> None:
     """Only a run starts steps; a step beside a call of the newest run is left to that run."""
-    record = new(queue("a"), spec("b", "a"))
-    record = after(record, start(record, "a"))
+    record = begin(new(queue("a"), spec("b", "a")), "a")
     assert derive(record).waiting_for is WaitingFor.REPLY
     record = after(record, end(record, "a"))
     assert (record.run, ready_steps(record), derive(record).due_at) == (2, ["b"], at(31))
@@ -337,8 +331,7 @@ def test_notices_carry_the_callers_correlation_id() -> None:
 )
 def test_waiting_step_is_no_call(step_type: StepType, waiting_for: WaitingFor) -> None:
     """Its task is pending, and no run holds it."""
-    record = new(spec("a", type=step_type))
-    record = after(record, start(record, "a"))
+    record = begin(new(spec("a", type=step_type)), "a")
     columns = derive(record)
     seen = (columns.waiting_for, columns.state, columns.locked_by)
     assert seen == (waiting_for, ProcessState.PENDING, None)

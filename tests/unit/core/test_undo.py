@@ -28,6 +28,7 @@ from tests.unit.core.builders import (
     after,
     alerts,
     answer,
+    begin,
     cancel,
     end,
     new,
@@ -53,7 +54,7 @@ def test_steps_are_undone_in_reverse_order_of_dispatch() -> None:
     """A refused do was dispatched as well; a step that never started, and an undo, need no result."""
     record = _undoing("a", "b", "c")
     assert (record.direction, ready_steps(record)) == (Direction.UNDO, ["c"])
-    record = after(record, start(record, "c"))
+    record = begin(record, "c")
     assert (step_state(record, record.order.by_name["c"]), ready_steps(record)) == (StepState.UNDOING, [])
     record = after(record, end(record, "c", OutcomeKind.DONE_WITHOUT_RESULT))
     assert step_state(record, record.order.by_name["c"]) is StepState.UNDONE
@@ -115,10 +116,10 @@ def test_exhausted_undo_counts_as_refused() -> None:
         seconds += 4_000
         if record.resume_at is not None:
             record = after(record, LOOK, seconds=seconds - 1_000)
-        record = after(record, start(record, "b", by=seconds - 900), seconds=seconds - 950)
+        record = begin(record, "b", by=seconds - 900, seconds=seconds - 950)
         record = after(record, LOOK, seconds=seconds)
     record = after(record, LOOK, seconds=seconds + 2_500)
-    record = after(record, start(record, "b", by=seconds + 2_600), seconds=seconds + 2_550)
+    record = begin(record, "b", by=seconds + 2_600, seconds=seconds + 2_550)
     record = after(record, LOOK, seconds=seconds + 3_000)
     assert (record.step("b").undo.state, record.failures) == (OperationState.REFUSED, 0)
     assert record.step("b").undo.error == "overdue after 5 recoveries"
@@ -136,7 +137,7 @@ def test_broken_undo_function_is_resolved_by_an_operator() -> None:
 def test_rebuilt_request_has_a_new_key_and_every_generation_is_undone() -> None:
     """It is offered only if every start under the old key has a known outcome."""
     task = new(spec("a", undo=True), on_failure=FailurePolicy.KEEP)
-    once = after(task, start(task, "a"))
+    once = begin(task, "a")
     record = after(once, end(once, "a", OutcomeKind.REFUSED))
     rebuilt = after(record, resubmit(record, "a"))
     assert (ready_steps(rebuilt), rebuilt.step("a").generation(Direction.DO)) == (["a"], 1)
@@ -153,7 +154,7 @@ def test_rebuilt_request_has_a_new_key_and_every_generation_is_undone() -> None:
 def test_request_with_an_unknown_start_is_never_rebuilt() -> None:
     """An earlier request may still take effect under the old key, or has done so without a result."""
     task = new(spec("a"), on_failure=FailurePolicy.KEEP)
-    lost = after(after(task, start(task, "a")), LOOK, seconds=60)
+    lost = after(begin(task, "a"), LOOK, seconds=60)
     lost = run(lost, "a", OutcomeKind.REFUSED, seconds=61)
     assert rejection(lost, resubmit(lost, "a")) is Rejection.NOT_OPEN
     retried = run(task, "a", OutcomeKind.REFUSED, has_unanswered=True)
@@ -171,7 +172,7 @@ def _child_ended(record: TaskRecord, generation: int, *, is_done: bool = False) 
 def _with_child() -> TaskRecord:
     """Return a task in `Error` whose child was undone."""
     record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
-    record = after(record, start(record, "w", request='{"n":1}'))
+    record = begin(record, "w", request='{"n":1}')
     return after(record, _child_ended(record, 0))
 
 
@@ -179,7 +180,7 @@ def test_resubmission_starts_another_child_after_one_that_was_undone() -> None:
     """It has its own id and the recorded request; the end of the earlier child does not count for it."""
     record = _with_child()
     again = after(record, resubmit(record))
-    again = after(again, start(again, "w", request='{"n":2}'))
+    again = begin(again, "w", request='{"n":2}')
     assert (again.outbox[-1].kind, again.outbox[-1].to) == ("start child", record.order.child("w", 1))
     assert (again.do("w").request, again.step("w").generation(Direction.DO)) == ('{"n":1}', 1)
     assert len({record.order.child("w", number) for number in range(3)}) == 3
@@ -192,14 +193,13 @@ def test_resubmission_starts_another_child_after_one_that_was_undone() -> None:
 
 def test_end_of_an_undone_child_counts_after_that_of_its_step() -> None:
     """The step was overdue, or its result was missing. A resubmission starts another child."""
-    record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
-    record = after(record, start(record, "w"))
+    record = begin(new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP), "w")
     no_output = replace(_child_ended(record, 0, is_done=True), result=None)
     for failed in (after(record, LOOK, seconds=40), after(record, no_output)):
         gone = after(failed, undone := _child_ended(record, 0), seconds=50)
         assert after(gone, undone, seconds=51) is gone
         again = after(gone, resubmit(gone), seconds=60)
-        assert after(again, start(again, "w"), seconds=61).outbox[-1].to == record.order.child("w", 1)
+        assert begin(again, "w", seconds=61).outbox[-1].to == record.order.child("w", 1)
 
 
 def test_rebuild_makes_the_request_of_another_child_again() -> None:
@@ -211,7 +211,7 @@ def test_rebuild_makes_the_request_of_another_child_again() -> None:
 def test_child_that_may_still_end_is_started_again_under_its_id() -> None:
     """Two children at once could both take effect."""
     record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
-    record = after(after(record, start(record, "w")), LOOK, seconds=60)
+    record = after(begin(record, "w"), LOOK, seconds=60)
     assert derive(record).state is ProcessState.ERROR
     assert rejection(record, resubmit(record, "w")) is Rejection.NOT_OPEN
     again = after(record, resubmit(record), seconds=61)
@@ -238,7 +238,7 @@ def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
     """Its undo follows; without an undo, operators see that its effect remains."""
     for undo, ready in ((True, ["pay"]), (False, [])):
         record = new(payment(undo=undo), spec("b"))
-        paying = after(record, start(record, "pay"))
+        paying = begin(record, "pay")
         record = after(after(paying, cancel()), LOOK, seconds=60)
         assert (record.epoch, record.do("pay").state) == (2, OperationState.UNKNOWN)
         record = after(record, end(paying, "pay"), seconds=70)
@@ -252,14 +252,13 @@ def _is_not_deployed(_record: TaskRecord) -> None:
 
 def test_cancelled_task_waits_for_its_payment() -> None:
     """No epoch ends while it is pending. Neither a time limit nor a deployment stops the undo."""
-    record = new(payment(), spec("b"))
-    record = after(record, start(record, "pay"))
+    record = begin(new(payment(), spec("b")), "pay")
     waiting = after(record, cancel(Canceller.CALLER))
     assert (waiting.epoch, ready_steps(waiting), waiting.decision is not None) == (1, [], True)
     ended = after(waiting, end(record, "pay"))
     assert (ended.epoch, ready_steps(ended)) == (2, ["pay"])
     record = new(payment(), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
-    record = after(after(record, start(record, "pay", by=30)), LOOK, seconds=23)
+    record = after(begin(record, "pay", by=30), LOOK, seconds=23)
     undone = after(after(record, cancel(Canceller.CALLER), seconds=24), LOOK, seconds=35)
     assert (undone.direction, undone.error) == (Direction.UNDO, None)
     waiting = after(record, cancel(), seconds=24)

@@ -35,6 +35,7 @@ from tests.unit.core.builders import (
     after,
     answer,
     at,
+    begin,
     cancel,
     end,
     new,
@@ -58,8 +59,7 @@ def refused() -> TaskRecord:
 
 def unknown() -> TaskRecord:
     """Return a task with an open question."""
-    record = new(payment())
-    record = after(record, start(record, "pay"))
+    record = begin(new(payment()), "pay")
     return after(record, LOOK, seconds=40)
 
 
