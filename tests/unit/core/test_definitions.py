@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, assert_type
 
@@ -99,16 +99,11 @@ TRIPS = Workflow(
 
 def test_snapshot_holds_all_options_of_the_steps() -> None:
     """Defaults fit most steps."""
-    specs = {spec.name: spec for spec in TRIPS.specs}
-    assert specs["card"] == StepSpec(
-        name="card", agent="card", complete_within=20, idempotent=False, undo=True
-    )
-    assert specs["seats"] == StepSpec(
-        name="seats", agent="seats", needs=frozenset({"card"}), undo=True, at_once=4
-    )
-    assert specs["hotel"] == StepSpec(
-        name="hotel", type=StepType.QUEUE, agent="inn", needs=frozenset({"card"}), complete_within=600
-    )
+    specs, needs = {spec.name: spec for spec in TRIPS.specs}, frozenset({"card"})
+    card = StepSpec(name="card", agent="card", complete_within=20, idempotent=False, undo=True)
+    seats = StepSpec(name="seats", agent="seats", needs=needs, undo=True, at_once=4)
+    hotel = StepSpec(name="hotel", type=StepType.QUEUE, agent="inn", needs=needs, complete_within=600)
+    assert [specs["card"], specs["seats"], specs["hotel"]] == [card, seats, hotel]
     assert specs["car"].may_fail
     assert specs["approval"] == StepSpec(
         name="approval",
@@ -122,6 +117,7 @@ def test_snapshot_holds_all_options_of_the_steps() -> None:
     assert (specs["invoice"].workflow, specs["invoice"].complete_within) == ("invoices", 3_600)
     assert (TRIPS.on_failure, TRIPS.on_exhausted) == (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)
     assert (TRIPS.resource, TRIPS.noun, TRIPS.version) == ("trips", "trips", 1)
+    assert [minutes(2), hours(1), days(1)] == [120, 3_600, 86_400]
 
 
 def test_results_have_the_type_of_their_step() -> None:
@@ -184,87 +180,69 @@ class _Callable:
         return {}
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "text"),
-    [
+_NO_LIMITS = (0, -1.5, float("nan"), float("inf"), 365 * 86_400 + 1, True, "10")
+#: Options and their error by kind of step.
+_UNFIT: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "step": [
         *(
-            ("step", {"complete_within": limit}, f"complete_within: {limit!r} is no time limit: use seconds")
-            for limit in (0, -1.5, float("nan"), float("inf"), 365 * 86_400 + 1, True, "10")
+            ({"complete_within": each}, f"complete_within: {each!r} is no time limit: use")
+            for each in _NO_LIMITS
         ),
-        ("step", {"needs": "pack"}, "needs: 'pack' is no list: use a list of steps, such as needs=[CARD]"),
-        ("step", {"needs": [1]}, "needs: 1 is no step: use steps or their names"),
-        ("step", {"idempotent": "no"}, "idempotent: 'no' is no flag: use True or False"),
-        ("step", {"idempotent": False}, "complete_within: required with idempotent=False: add it"),
-        (
-            "step",
-            {"idempotent": False, "complete_within": 5},
-            "result: required with idempotent=False: add it",
-        ),
-        ("step", {"request": None}, f"request: it is missing: add a function of {_INPUTS}"),
-        ("step", {"request": 3}, f"request: 3 is no function: use one of {_INPUTS}"),
-        ("step", {"request": lambda: {"a": 1}}, "request: it takes other arguments (too many positional"),
-        ("step", {"when": lambda: True}, "when: it takes other arguments"),
-        ("event", {"when": lambda: True}, "when: it takes other arguments"),
+        ({"needs": "pack"}, "needs: 'pack' is no list: use a list of steps, such as needs=[CARD]"),
+        ({"needs": [1]}, "needs: 1 is no step: use steps or their names"),
+        ({"idempotent": "no"}, "idempotent: 'no' is no flag: use True or False"),
+        ({"idempotent": False}, "complete_within: required with idempotent=False: add it"),
+        ({"idempotent": False, "complete_within": 5}, "result: required with idempotent=False: add it"),
+        ({"request": None}, f"request: it is missing: add a function of {_INPUTS}"),
+        ({"request": 3}, f"request: 3 is no function: use one of {_INPUTS}"),
+        ({"request": lambda: {"a": 1}}, "request: it takes other arguments (too many positional"),
+        ({"when": lambda: True}, "when: it takes other arguments"),
         *(
-            ("step", {"request": function}, "request: it must return its value: remove async and yield")
+            ({"request": function}, "request: it must return its value: remove async and yield")
             for function in (_async, partial(_async), _generator, _Callable())
         ),
-        ("step", {"undo": lambda _trip, _results: {}}, "undo: it takes other arguments"),
+        ({"undo": lambda _trip, _results: {}}, "undo: it takes other arguments"),
+        ({"undo": 1}, "undo: 1 is no function: use one of (the payload, the results, its own result)"),
+        ({"result": dict}, "result: <class 'dict'> is no model: use a class that inherits"),
+        ({"on_failure": "hold"}, '\'hold\' is no policy: use "compensate" or "keep" or "continue"'),
+        ({"retry": 3}, "retry: 3 is no Retry: use Retry(first=…, factor=…, longest=…)"),
+        ({"agent": "No"}, "agent: 'No' is no name: use one that matches [a-z][a-z0-9-]{0,31}"),
+        ({"for_each": lambda: [1]}, "for_each: it takes other arguments"),
+        ({"for_each": list, "request": _request}, "request: it takes other arguments"),
+        ({"for_each": list, "at_once": 0}, "at_once: 0 is out of bounds: use an integer from 1 to 90"),
+        ({"at_once": 2}, "at_once: the step has no for_each: add for_each, or remove at_once"),
+        ({"event": Charge}, "event: Step has no such option: use agent, at_once, complete_within"),
+    ],
+    "queue": [({"retry": Retry()}, "retry: QueueStep has no such option")],
+    "child": [
+        ({"undo": True}, "undo: WorkflowStep has no such option"),
+        ({"workflow": None}, "workflow: '' is no name"),
+    ],
+    "event": [
+        ({"when": lambda: True}, "when: it takes other arguments"),
+        ({"complete_within": None}, "complete_within: required for an EventStep: add it, in seconds"),
+        ({"event": None}, "event: None is no model"),
+        ({"role": "boss"}, "role: 'boss' is no role: use Submitter, Operator or one like"),
+        ({"role": "OPERATOR"}, "role: 'OPERATOR' differs from a built-in role by case: use 'Operator'"),
+        ({"role": "Reader"}, "role: a Reader cannot act: use another role"),
+        ({"role": "READER"}, "role: a Reader cannot act: use another role"),
+        ({"on_timeout": "wait"}, "on_timeout: 'wait' is no policy"),
+        ({"on_timeout": {"amount": "x"}}, "on_timeout: the default body does not fit: Charge rejects"),
         (
-            "step",
-            {"undo": 1},
-            "undo: 1 is no function: use one of (the payload, the results, its own result)",
-        ),
-        ("step", {"result": dict}, "result: <class 'dict'> is no model: use a class that inherits"),
-        ("step", {"on_failure": "hold"}, '\'hold\' is no policy: use "compensate" or "keep" or "continue"'),
-        ("step", {"retry": 3}, "retry: 3 is no Retry: use Retry(first=…, factor=…, longest=…)"),
-        ("step", {"agent": "No"}, "agent: 'No' is no name: use one that matches [a-z][a-z0-9-]{0,31}"),
-        ("step", {"for_each": lambda: [1]}, "for_each: it takes other arguments"),
-        ("step", {"for_each": list, "request": _request}, "request: it takes other arguments"),
-        (
-            "step",
-            {"for_each": list, "at_once": 0},
-            "at_once: 0 is out of bounds: use an integer from 1 to 90",
-        ),
-        ("step", {"at_once": 2}, "at_once: the step has no for_each: add for_each, or remove at_once"),
-        ("step", {"event": Charge}, "event: Step has no such option: use agent, at_once, complete_within"),
-        ("queue", {"retry": Retry()}, "retry: QueueStep has no such option"),
-        ("child", {"undo": True}, "undo: WorkflowStep has no such option"),
-        ("child", {"workflow": None}, "workflow: '' is no name"),
-        (
-            "event",
-            {"complete_within": None},
-            "complete_within: required for an EventStep: add it, in seconds",
-        ),
-        ("event", {"event": None}, "event: None is no model"),
-        ("event", {"role": "boss"}, "role: 'boss' is no role: use Submitter, Operator or one like"),
-        (
-            "event",
-            {"role": "OPERATOR"},
-            "role: 'OPERATOR' differs from a built-in role by case: use 'Operator'",
-        ),
-        *(
-            ("event", {"role": role}, "role: a Reader cannot act: use another role")
-            for role in ("Reader", "READER")
-        ),
-        ("event", {"on_timeout": "wait"}, "on_timeout: 'wait' is no policy"),
-        (
-            "event",
-            {"on_timeout": {"amount": "x"}},
-            "on_timeout: the default body does not fit: Charge rejects",
-        ),
-        (
-            "event",
             {"on_timeout": {"amount": object()}},
             "default.amount has a value of type object, which JSON cannot",
         ),
-        ("event", {"on_timeout": {"amount": 1, "x": "x" * 9_000}}, "bytes in UTF-16; the limit is 8192"),
+        ({"on_timeout": {"amount": 1, "x": "x" * 9_000}}, "bytes in UTF-16; the limit is 8192"),
         (
-            "event",
             {"on_timeout": "keep", "on_failure": "keep"},
             "on_failure: an EventStep fails only by its timeout: use on_timeout alone",
         ),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "text"), [(kind, *row) for kind, rows in _UNFIT.items() for row in rows]
 )
 def test_option_that_cannot_work_is_rejected(kind: str, options: dict[str, Any], text: str) -> None:
     """The text begins with the place."""
@@ -306,6 +284,10 @@ def test_policies_of_an_event() -> None:
         ({"find_by": lambda _trip, _results: []}, "find_by: it takes other arguments"),
         ({"steps": [HOTEL], "payload": Trip}, 'needs: "card" is not one of its steps'),
         (
+            {"steps": [Step(name, needs=[need], request=_request) for name, need in ("ab", "ba")]},
+            "needs: its steps need each other in a cycle (",
+        ),
+        (
             {"steps": [Step("a", request=_request)], "cancel_within": 5},
             "cancel_within: no step has an undo: add undo=True to one",
         ),
@@ -321,12 +303,6 @@ def test_function_without_a_signature_is_accepted() -> None:
     by_number: Any = lambda _trip, results: {"x": results[1]}  # noqa: E731 - it has no types
     steps = [Step("a", request=dict), Step("b", request=by_number)]
     assert Workflow("trips", payload=Trip, steps=steps).specs
-
-
-def test_cycle_is_shown() -> None:
-    """The steps of the cycle are named in order."""
-    a, b = Step("a", needs=["b"], request=_request), Step("b", needs=["a"], request=_request)
-    assert "needs: its steps need each other in a cycle (" in _text(a, b)
 
 
 @pytest.mark.parametrize(
@@ -361,29 +337,20 @@ def test_use_of_an_enclosing_step_and_of_an_indirect_need() -> None:
     assert 'results["local"]' in _text(Step("far", request=own), local)
 
 
+_ALIASES = ("id", AliasPath("id", "text"), AliasChoices("number", "id"), AliasChoices(AliasPath("id", 0)))
+
+
 @pytest.mark.parametrize(
-    ("name", "model"),
+    ("name", "field"),
     [
-        *(
-            (field, type("Taken", (BaseModel,), {"__annotations__": {field: str}}))
-            for field in ("id", "reply_to", "correlation_id")
-        ),
-        *(
-            ("id", create_model("Called", number=(str, Field(validation_alias=alias))))
-            for alias in (
-                "id",
-                AliasPath("id", "text"),
-                AliasChoices("number", "id"),
-                AliasChoices(AliasPath("id", 0)),
-            )
-        ),
+        *((name, {name: (str, "")}) for name in ("id", "reply_to", "correlation_id")),
+        *(("id", {"number": (str, Field(validation_alias=alias))}) for alias in _ALIASES),
     ],
 )
-def test_payload_without_fields_of_the_submission(name: str, model: type[BaseModel]) -> None:
+def test_payload_without_fields_of_the_submission(name: str, field: dict[str, Any]) -> None:
     """The submission has fields of these names; an alias counts as a name."""
-    assert f'payload: "{name}" is a field of the submission: rename the field' in _text(
-        Step("a", request=_request), payload=model
-    )
+    text = _text(Step("a", request=_request), payload=create_model("Taken", **field))
+    assert f'payload: "{name}" is a field of the submission: rename the field' in text
 
 
 def test_snapshot_that_no_row_can_hold_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,17 +383,11 @@ def test_file_of_the_definition_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Workflow("w", payload=Trip, steps=[CARD]).file == ""
 
 
-@pytest.mark.parametrize(
-    "options", [{"first": 0}, {"first": 20}, {"longest": 86_401}, {"factor": 0.5}, {"factor": 11}], ids=str
-)
-def test_retry_without_bounds_is_rejected(options: dict[str, Any]) -> None:
-    """The text names the value and the bounds."""
-    with pytest.raises(ValueError, match=r"Retry: .*: use "):
-        Retry(**options)
-
-
 def test_waits_between_attempts_grow_to_the_longest() -> None:
-    """By the factor, for any number of attempts."""
+    """By the factor, for any number of attempts. The error of other bounds names the value and the bounds."""
+    for options in ({"first": 0}, {"first": 20}, {"longest": 86_401}, {"factor": 0.5}, {"factor": 11}):
+        with pytest.raises(ValueError, match=r"Retry: .*: use "):
+            Retry(**options)
     retry = Retry(first=1, factor=3, longest=20)
     assert [retry.longest_wait(attempt) for attempt in (1, 2, 3, 4, 1_000)] == [1, 3, 9, 20, 20]
     [step] = Workflow("w", payload=Trip, steps=[Step("a", request=_request, retry=retry)]).steps.values()
@@ -476,19 +437,12 @@ def test_settings_replace_time_limits_of_steps() -> None:
     limited = WorkflowRegistry([workflow, INVOICES], step_seconds={"w.a": 99}).find("w")
     assert limited is not None
     assert (limited.specs[0].complete_within, workflow.specs[0].complete_within) == (99, 30)
-    with pytest.raises(
-        DefinitionError, match=r"STEP_SECONDS: 'w.b' is no step with complete_within: use one of"
-    ):
+    with pytest.raises(DefinitionError, match=r"STEP_SECONDS: 'w.b' is no step with complete_within: use"):
         WorkflowRegistry([workflow], step_seconds={"w.b": 99})
     text = r"99 s does not fit into a run: use a QueueStep, or at most 98 s \(RUN_SECONDS=108\)"
     with pytest.raises(DefinitionError, match=text):
         WorkflowRegistry([limited], run_seconds=108)
     WorkflowRegistry([limited], run_seconds=109)
-
-
-def test_limits_of_time_are_seconds() -> None:
-    """The functions convert larger units."""
-    assert [minutes(2), hours(1), days(1)] == [120, 3_600, timedelta(days=1).total_seconds()]
 
 
 @pytest.mark.parametrize("items", [lambda _trip: {"a"}, lambda _trip: 1 / 0])

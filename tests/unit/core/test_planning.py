@@ -14,13 +14,7 @@ from functions.core.definition_checks import DefinedStep, items_of
 from functions.core.derive import ProcessState, WaitingFor, derive, undo_order
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.json_values import UnfitValueError, item_digest
-from functions.core.plan import (
-    Runner,
-    check_deployed,
-    checked_result,
-    output_of,
-    plan,
-)
+from functions.core.plan import Runner, check_deployed, checked_result, output_of, plan
 from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
 from functions.core.rules import admit, fold
 from functions.core.step_definition import (
@@ -73,6 +67,14 @@ def _request(parcel: Parcel, _results: Results) -> dict[str, object]:
     return {"weight": parcel.weight}
 
 
+def _of_item(_parcel: Parcel, _results: Results, item: object) -> dict[str, object]:
+    return {"item": item}
+
+
+def _labels(parcel: Parcel) -> list[Any]:
+    return parcel.labels
+
+
 _CHILD = Workflow("child", payload=Parcel, steps=[Step("a", request=_request)])
 
 
@@ -116,10 +118,10 @@ def _done(record: TaskRecord, registry: WorkflowRegistry, step: str, result: str
 def test_start_carries_the_request_and_the_deadline() -> None:
     """The request is compact JSON."""
     registry = _registry(Step("a", request=_request, complete_within=20))
-    [started] = _plan(_task(registry), registry)
-    assert started == StepStarted(
+    started = StepStarted(
         epoch=1, run=1, step="a", start_id="start0", complete_by=at(21), request='{"weight":7}'
     )
+    assert _plan(_task(registry), registry) == [started]
     assert plan(_task(registry), replace(_runner(_task(registry)), epoch=2), registry, NOW) == []
 
 
@@ -128,10 +130,8 @@ def test_run_starts_as_many_calls_as_it_has_room_for() -> None:
     steps = [Step("a", request=_request), Step("b", request=_request), QueueStep("c", request=_request)]
     registry = _registry(*steps)
     record = _task(registry)
-    assert [event.step for event in _plan(record, registry, room=1) if isinstance(event, StepStarted)] == [
-        "a",
-        "c",
-    ]
+    planned = _plan(record, registry, room=1)
+    assert [event.step for event in planned if isinstance(event, StepStarted)] == ["a", "c"]
     late = replace(_runner(record, seconds=30), has_begun=True)
     assert len(plan(record, late, registry, at(1))) == 1
     first = _plan(record, registry, seconds=30)
@@ -144,10 +144,7 @@ def test_step_behind_a_closed_gate_is_deferred() -> None:
     record = _task(registry)
     half_open = Gate(name="a", circuit=Circuit.HALF_OPEN)
     gates = {"a": half_open, "queue:b": replace(half_open, name="queue:b", circuit=Circuit.OPEN)}
-    assert _plan(record, registry, gates=gates) == [
-        StepDeferred(epoch=1, step="a"),
-        StepDeferred(epoch=1, step="b"),
-    ]
+    assert _plan(record, registry, gates=gates) == [StepDeferred(epoch=1, step=name) for name in "ab"]
     released = record.with_operation("a", Operation(is_released=True))
     assert isinstance(_plan(released, registry, gates=gates)[0], StepStarted)
 
@@ -174,7 +171,7 @@ def test_results_of_needed_steps_are_models() -> None:
     registry = _registry(
         Step("a", request=_request, result=Label),
         Step("b", request=_request),
-        Step("c", for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {"item": item}),  # noqa: ARG005 - the inputs of the function
+        Step("c", for_each=_labels, request=_of_item),
         TimerStep("d", until=lambda _parcel, _results: NOW),
         Step("e", needs=["a", "b", "c", "d"], request=read),
     )
@@ -191,9 +188,9 @@ def test_need_on_a_step_without_items_is_a_need_on_its_needs() -> None:
     """It bounds starts, results and undos, also through two such steps, in any order of the steps."""
     registry = _registry(
         Step("e", needs=["c"], request=lambda _, results: {"n": results["a"].number}, undo=True),
-        Step("c", needs=["b"], for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {}),  # noqa: ARG005 - the inputs of the function
+        Step("c", needs=["b"], for_each=_labels, request=_of_item),
         Step("a", request=_request, result=Label, undo=True),
-        Step("b", needs=["a"], for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {}),  # noqa: ARG005 - as above
+        Step("b", needs=["a"], for_each=_labels, request=_of_item),
     )
     record = _run(_task(registry), registry)
     assert list(record.steps) == ["a"]
@@ -206,11 +203,11 @@ def test_need_on_a_step_without_items_is_a_need_on_its_needs() -> None:
 
 def test_task_whose_version_is_not_deployed_is_suspended() -> None:
     """So is a task of other steps, another payload, other items, or without its child workflow."""
-    each = Step("a", for_each=lambda parcel: parcel.labels, request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
+    each = Step("a", for_each=_labels, request=_of_item)
     record = _task(_registry(each), '{"labels":[1,2]}')
-    fewer = Step("a", for_each=lambda parcel: parcel.labels[:1], request=lambda p, r, i: {"i": i})  # noqa: ARG005 - as above
-    other = Step("a", for_each=lambda _: [3, 3], request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
-    none = Step("a", for_each=lambda _: [1 // 0], request=lambda p, r, item: {"i": item})  # noqa: ARG005 - as above
+    fewer = Step("a", for_each=lambda parcel: parcel.labels[:1], request=_of_item)
+    other = Step("a", for_each=lambda _: [3, 3], request=_of_item)
+    none = Step("a", for_each=lambda _: [1 // 0], request=_of_item)
     for registry, reason in (
         (WorkflowRegistry([_CHILD]), "version 1 of workflow w is not deployed"),
         (_registry(Step("a", request=_request)), "is deployed with other steps than it was submitted with"),
@@ -237,24 +234,14 @@ def test_task_whose_version_is_not_deployed_is_suspended() -> None:
 
 def test_items_of_recorded_requests_and_of_undos_without_a_function_need_no_definition() -> None:
     """Such a task is resumed although the definition has other items."""
-    each = Step(
-        "a",
-        for_each=lambda parcel: parcel.labels,
-        request=lambda p, r, item: {"i": item},  # noqa: ARG005 - as above
-        undo=True,
-    )
-    other = Step("a", for_each=lambda _: [3], request=lambda p, r, item: {"i": item}, undo=True)  # noqa: ARG005 - as above
+    each = Step("a", for_each=_labels, request=_of_item, undo=True)
+    other = Step("a", for_each=lambda _: [3], request=_of_item, undo=True)
     record = _run(_task(_registry(each), '{"labels":[1]}'), _registry(each))
     failed = after(record, end(record, "a.0", OutcomeKind.NOT_BEGUN))
     released = after(failed, GateReleased(gate="a", most=1))
     check_deployed(released, _registry(other))
     check_deployed(_run(after(record, cancel()), _registry(each)), _registry(other))
-    undo = Step(
-        "a",
-        for_each=lambda _: [3],
-        request=lambda p, r, item: {"i": item},  # noqa: ARG005 - as above
-        undo=lambda p, r, own, item: {"i": item},  # noqa: ARG005 - as above
-    )
+    undo = Step("a", for_each=lambda _: [3], request=_of_item, undo=lambda *_: {})
     with pytest.raises(NotDeployedError, match="other items"):
         check_deployed(after(record, cancel()), _registry(undo))
 
@@ -420,12 +407,7 @@ def test_undo_is_made_from_the_own_result(result: str | None, own: str) -> None:
 
 def test_undo_of_an_item_gets_the_item() -> None:
     """Without a function, an undo sends the request of the do."""
-    each = Step(
-        "a",
-        for_each=lambda parcel: parcel.labels,
-        request=lambda p, r, item: {"do": item},  # noqa: ARG005 - as above
-        undo=lambda p, r, own, item: {"undo": item},  # noqa: ARG005 - as above
-    )
+    each = Step("a", for_each=_labels, request=_of_item, undo=lambda *inputs: {"undo": inputs[3]})
     registry = _registry(each, Step("b", request=_request, undo=True))
     record = _run(_task(registry, '{"labels":["x"]}'), registry)
     record = _run(after(record, cancel()), registry)
