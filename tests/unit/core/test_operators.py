@@ -255,6 +255,8 @@ def test_repeated_cancel_of_a_task_that_is_being_undone_changes_nothing() -> Non
 
 def test_parent_cancels_a_child_that_has_ended() -> None:
     """A child that was undone reports its end again, in a message that is no duplicate of the first one."""
+    done = run(new(spec("a"), parent="p", parent_step="w"), "a")
+    assert (done.outbox[-1].to, done.outbox[-1].body["step"]) == ("p", "w")
     parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")
     child = after(new(spec("a"), parent="p", parent_step="w"), cancel())
     assert derive(child).state is ProcessState.COMPENSATED
