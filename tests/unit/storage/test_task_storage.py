@@ -37,9 +37,11 @@ def received(name: str, body: str = "{}") -> EventReceived:
     return EventReceived(step=name, body=body, who="me")
 
 
-def rows_of(table: SimulatedTable) -> int:
-    """Return the number of rows that were written."""
-    return sum(len(changes) for changes in table.transactions)
+async def admitted(**table: Any) -> tuple[SimulatedTable, StorageProcess]:
+    """Return a table and a process that admitted the task `t1`, which waits for three events."""
+    process = StorageProcess(made := SimulatedTable(**table))
+    await process.admit("t1", *EVENTS)
+    return made, process
 
 
 @virtual
@@ -51,16 +53,14 @@ async def test_five_step_order_takes_seven_transactions_and_22_rows_and_no_read(
     record = await process.process("t1")
     assert derive(record).state is ProcessState.PROCESSED
     assert (len(table.transactions), table.reads) == (7, 0)
-    assert rows_of(table) <= 22
+    assert sum(map(len, table.transactions)) <= 22
     assert await StorageProcess(table).storage.load("t1") == record
 
 
 @virtual
 async def test_events_of_one_moment_are_one_transaction() -> None:
     """Each caller receives its own result, and one of them announces the change."""
-    table = SimulatedTable(seconds=0.01)
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    table, process = await admitted(seconds=0.01)
     table.transactions.clear()
     process.announced.clear()
     applied = await asyncio.gather(*(process.change("t1", received(f"e{n}", f'"{n}"')) for n in range(3)))
@@ -103,9 +103,8 @@ async def test_tasks_of_a_shard_that_wait_share_transactions(shards: int) -> Non
 @virtual
 async def test_conflicting_process_loses_no_event() -> None:
     """Two processes with outdated records both record their events."""
-    table = SimulatedTable()
-    one, other = StorageProcess(table), StorageProcess(table)
-    await one.admit("t1", *EVENTS)
+    table, one = await admitted()
+    other = StorageProcess(table)
     await other.storage.cached("t1")
     await asyncio.gather(
         one.change("t1", received("e0")), other.change("t1", received("e1")), one.change("t1", received("e2"))
@@ -119,9 +118,7 @@ async def test_conflicting_process_loses_no_event() -> None:
 @virtual
 async def test_lost_answer_applies_an_event_once(fault: TableFault) -> None:
     """The id of the write in the task row tells whether it was written, also after a late write."""
-    table = SimulatedTable()
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    table, process = await admitted()
     table.fail_next(fault)
     applied = await process.change("t1", received("e0"))
     assert applied.rejection is None
@@ -135,9 +132,7 @@ async def test_lost_answer_applies_an_event_once(fault: TableFault) -> None:
 @virtual
 async def test_late_write_is_recognised() -> None:
     """A transaction without an answer that is written before its repetition is the sender's own."""
-    table = SimulatedTable()
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    table, process = await admitted()
     sent: list[Sequence[RowChange]] = []
 
     def write_first_one_late(changes: Sequence[RowChange]) -> None:
@@ -155,9 +150,8 @@ async def test_late_write_is_recognised() -> None:
 @virtual
 async def test_own_write_is_recognised_below_those_of_others() -> None:
     """Other processes may write after the lost answer."""
-    table = SimulatedTable()
-    one, other = StorageProcess(table), StorageProcess(table)
-    await one.admit("t1", *EVENTS)
+    table, one = await admitted()
+    other = StorageProcess(table)
     table.fail_next(TableFault.NO_ANSWER)
     lost = asyncio.create_task(one.change("t1", received("e0")))
     await other.change("t1", received("e1"))
@@ -203,9 +197,7 @@ async def test_step_has_a_row_from_its_first_start_or_event() -> None:
 @virtual
 async def test_event_ends_at_its_deadline() -> None:
     """A caller learns in time that its event is not recorded, and the event is not recorded later."""
-    table = SimulatedTable()
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    table, process = await admitted()
     table.fault = lambda: TableFault.NOT_SENT
     began = virtual_now()
     with pytest.raises(TransientStorageError, match="deadline"):
@@ -230,9 +222,8 @@ async def test_run_receives_its_recorded_starts_after_the_deadline() -> None:
 @virtual
 async def test_nothing_changes_only_for_the_newest_record() -> None:
     """A rejection is based on a record that was read after the event arrived."""
-    table = SimulatedTable()
-    one, other = StorageProcess(table), StorageProcess(table)
-    await one.admit("t1", *EVENTS)
+    table, one = await admitted()
+    other = StorageProcess(table)
     await other.change("t1", SUSPEND)
     table.reads = 0
     applied = await one.change("t1", SUSPEND)
@@ -243,9 +234,7 @@ async def test_nothing_changes_only_for_the_newest_record() -> None:
 @virtual
 async def test_record_of_several_pages_is_read_as_of_one_moment() -> None:
     """A change between two pages is noticed by the ETag of the task row."""
-    table = SimulatedTable(page=2)
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    table, process = await admitted(page=2)
     for spec in EVENTS:
         await process.change("t1", received(spec.name))
     number = 0
@@ -295,9 +284,7 @@ async def test_unknown_task_is_named() -> None:
 @virtual
 async def test_corrupt_record_fails_its_own_task_only(page: int, *, is_missing: bool) -> None:
     """The error names the row."""
-    table = SimulatedTable(page=page)
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    table, process = await admitted(page=page)
     await process.admit("t2", *EVENTS)
     table.rows["000", "t1|task"]["Facts"] = "{"
     if is_missing:
@@ -315,9 +302,7 @@ async def test_corrupt_record_fails_its_own_task_only(page: int, *, is_missing: 
 @virtual
 async def test_event_that_cannot_be_written_fails_alone(seconds: float, last: str | None) -> None:
     """Other events of the same moment are recorded, or end when the event before them is written too late."""
-    table = SimulatedTable(seconds=1)
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    _, process = await admitted(seconds=1)
     too_large = '"' + "x" * 600_000 + '"'
     async with asyncio.timeout(20):
         results = await asyncio.gather(
@@ -354,9 +339,7 @@ async def test_text_that_is_not_unicode_concerns_its_own_task() -> None:
 @virtual
 async def test_defect_ends_the_events_that_wait() -> None:
     """No caller waits forever, and the next event is tried again."""
-    table = SimulatedTable()
-    process = StorageProcess(table)
-    await process.admit("t1", *EVENTS)
+    table, _ = await admitted()
     fresh = StorageProcess(table)
 
     def defect() -> None:
@@ -399,8 +382,7 @@ async def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @virtual
 async def test_event_whose_rule_fails_fails_alone() -> None:
     """An error of one event's plan is raised at its caller."""
-    process = StorageProcess(SimulatedTable(seconds=0.01))
-    await process.admit("t1", *EVENTS)
+    _, process = await admitted(seconds=0.01)
 
     def broken(_record: TaskRecord, _now: Any) -> list[Event]:
         raise KeyError("defect")
@@ -489,8 +471,7 @@ async def test_sent_messages_are_deleted_in_one_transaction() -> None:
 @virtual
 async def test_cancelled_caller_stops_no_other() -> None:
     """The event of a caller that was cancelled may be recorded."""
-    process = StorageProcess(SimulatedTable(seconds=1))
-    await process.admit("t1", *EVENTS)
+    _, process = await admitted(seconds=1)
     first = asyncio.create_task(process.change("t1", received("e0")))
     second = asyncio.create_task(process.change("t1", received("e1")))
     await asyncio.sleep(0.1)

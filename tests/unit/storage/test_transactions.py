@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -65,10 +66,8 @@ def test_body_holds_each_change_with_its_guard() -> None:
     assert "PUT http://a/T(PartitionKey='000',RowKey='u') HTTP/1.1" in text
     assert "DELETE http://a/T(PartitionKey='000',RowKey='d') HTTP/1.1" in text
     assert "RowKey='p%20q'" in text
-    assert [line for line in text.split("\r\n") if line.startswith("If-Match")] == [
-        "If-Match: E1",
-        "If-Match: E2",
-    ]
+    guards = [line for line in text.split("\r\n") if line.startswith("If-Match")]
+    assert guards == ["If-Match: E1", "If-Match: E2"]
     assert '"T":"\\u00e4\\r\\n--batch_rows"' in text
     assert sum(map(size_of, changes)) > len(text) - 500
     assert quoted("n'1") == "n%27%271"
@@ -99,13 +98,17 @@ def test_wrong_answer_is_a_fault(content: bytes) -> None:
 
 def test_refusal_names_the_change() -> None:
     """The text of the error starts with its number."""
-    content = answered(
-        part("412 Precondition Failed", content=refusal("UpdateConditionNotSatisfied", "1:no"))
-    )
-    assert parse_transaction(content, CHANGES) == RefusedChanges(412, "UpdateConditionNotSatisfied", 1)
+    content = answered(part("412 Precondition Failed", content=refusal("UpdateCondition", "1:no")))
+    assert parse_transaction(content, CHANGES) == RefusedChanges(412, "UpdateCondition", 1)
     assert parse_refusal(400, b"<html>") == RefusedChanges(400, "HTTP 400")
     with pytest.raises(TransientStorageError, match="403"):
         parse_refusal(403, b"")
+
+
+def shard(**table: Any) -> tuple[SimulatedTable, ShardCommits]:
+    """Return a table and the commits of one shard."""
+    made = SimulatedTable(**table)
+    return made, ShardCommits(made, "000")
 
 
 def change(key: str, kind: str = "upsert") -> list[RowChange]:
@@ -116,8 +119,7 @@ def change(key: str, kind: str = "upsert") -> list[RowChange]:
 @virtual
 async def test_waiting_transactions_are_sent_as_one() -> None:
     """The first ones are sent at once; the others wait for them."""
-    table = SimulatedTable(seconds=1)
-    commits = ShardCommits(table, "000")
+    table, commits = shard(seconds=1)
     results = await asyncio.gather(*(commits.commit(f"t{n}", change(f"t{n}")) for n in range(250)))
     assert all(isinstance(each, str) for each in results)
     assert [len(each) for each in table.transactions] == [100, 100, 50]
@@ -139,8 +141,7 @@ async def test_group_waits_for_others_unless_it_is_full() -> None:
 @virtual
 async def test_transaction_for_later_joins_the_next_group() -> None:
     """Without a group it is sent soon."""
-    table = SimulatedTable()
-    commits = ShardCommits(table, "000")
+    table, commits = shard()
     later = [asyncio.create_task(commits.commit(f"t{n}", change(f"t{n}"), is_later=True)) for n in range(2)]
     await asyncio.sleep(0.1)
     assert isinstance(await commits.commit("t0", change("a")), str)  # it is of the same task
@@ -155,7 +156,7 @@ async def test_transaction_for_later_joins_the_next_group() -> None:
 @virtual
 async def test_transactions_of_one_task_are_sent_one_after_the_other() -> None:
     """The service takes each row once in a transaction, and the second may depend on the first."""
-    commits = ShardCommits(table := SimulatedTable(seconds=1), "000")
+    table, commits = shard(seconds=1)
     sent = (("a", "1"), ("a", "2"), ("b", "3"))
     await asyncio.gather(*(commits.commit(task, change(key)) for task, key in sent))
     assert [[each.key for each in sent] for sent in table.transactions] == [["1", "3"], ["2"]]
@@ -209,9 +210,8 @@ async def test_task_whose_change_is_written_does_not_wait_for_its_group() -> Non
 @virtual
 async def test_refused_transactions_cost_the_others_nothing(names_rows: bool) -> None:  # noqa: FBT001
     """Each task has its own result, whether the service names the row or not."""
-    table = SimulatedTable(names_rows=names_rows)
+    table, commits = shard(names_rows=names_rows)
     table.write("000", change("there"))
-    commits = ShardCommits(table, "000")
     sent = {
         "a": change("a"),
         "b": change("there", "insert"),
@@ -220,9 +220,8 @@ async def test_refused_transactions_cost_the_others_nothing(names_rows: bool) ->
         **{f"e{n}": change("there", "insert") for n in range(5)},
         "f": change("f"),
     }
-    results = await asyncio.gather(
-        *(commits.commit(task, changes) for task, changes in sent.items()), return_exceptions=True
-    )
+    requests = (commits.commit(task, changes) for task, changes in sent.items())
+    results = await asyncio.gather(*requests, return_exceptions=True)
     by_task = dict(zip(sent, results, strict=True))
     assert isinstance(by_task["a"], str)
     assert isinstance(by_task["f"], str)
@@ -235,12 +234,10 @@ async def test_refused_transactions_cost_the_others_nothing(names_rows: bool) ->
 @virtual
 async def test_fault_is_that_of_the_whole_group() -> None:
     """Later transactions are sent again."""
-    table = SimulatedTable()
+    table, commits = shard()
     table.fail_next(TableFault.NO_ANSWER)
-    commits = ShardCommits(table, "000")
-    results = await asyncio.gather(
-        *(commits.commit(task, change(task)) for task in "ab"), return_exceptions=True
-    )
+    sent = (commits.commit(task, change(task)) for task in "ab")
+    results = await asyncio.gather(*sent, return_exceptions=True)
     assert all(isinstance(each, TransientStorageError) for each in results)
     assert isinstance(await commits.commit("c", change("c")), str)
 
@@ -248,10 +245,9 @@ async def test_fault_is_that_of_the_whole_group() -> None:
 @virtual
 async def test_fault_of_one_that_is_sent_alone_is_its_own() -> None:
     """The others of a refused group are written."""
-    table = SimulatedTable(names_rows=False)
+    table, commits = shard(names_rows=False)
     table.write("000", change("there"))
     table.fail_next(None, TableFault.NOT_SENT)
-    commits = ShardCommits(table, "000")
     results = await asyncio.gather(
         commits.commit("a", change("a")),
         commits.commit("b", change("there", "insert")),
@@ -264,8 +260,7 @@ async def test_fault_of_one_that_is_sent_alone_is_its_own() -> None:
 @virtual
 async def test_cancelled_sender_stops_no_other() -> None:
     """Its changes are written with the others."""
-    table = SimulatedTable(seconds=1)
-    commits = ShardCommits(table, "000")
+    table, commits = shard(seconds=1)
     first, second = (asyncio.create_task(commits.commit(task, change(task))) for task in "ab")
     await asyncio.sleep(0.5)
     first.cancel()
@@ -276,8 +271,7 @@ async def test_cancelled_sender_stops_no_other() -> None:
 @virtual
 async def test_too_large_transaction_is_not_sent() -> None:
     """Its task only fails."""
-    table = SimulatedTable()
-    commits = ShardCommits(table, "000")
+    table, commits = shard()
     many = [RowChange("upsert", f"{n}", {}) for n in range(101)]
     large = [RowChange("upsert", f"{n}", {"T": "ü" * 30_000}) for n in range(30)]
     for changes in (many, large):
