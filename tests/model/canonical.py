@@ -58,8 +58,9 @@ def canonical(record: TaskRecord, under_way: frozenset[str]) -> tuple[TaskRecord
     `under_way` are the start ids of calls. A start id without a call has no effect on repeatable steps.
     """
     names = _named(record, under_way)
-    numbers = {each.number for step in record.steps.values() for each in (step.do, step.undo)}
-    ranks = {number: rank for rank, number in enumerate(sorted(numbers - {None}), 1)}
+    operations = (each for step in record.steps.values() for each in (step.do, step.undo))
+    numbers = sorted({each.number for each in operations if each.number is not None})
+    ranks = {number: rank for rank, number in enumerate(numbers, 1)}
     steps = {}
     for name, step in sorted(record.steps.items()):
         is_once = not record.order.by_name[name].idempotent

@@ -10,14 +10,7 @@ from typing import NamedTuple
 
 from functions.core.derive import ProcessState, derive
 from functions.core.plan import Runner, plan
-from functions.core.record import (
-    Direction,
-    EpochEnd,
-    MessageKind,
-    OperationState,
-    RuleSettings,
-    TaskRecord,
-)
+from functions.core.record import Direction, EpochEnd, MessageKind, OperationState, RuleSettings, TaskRecord
 from functions.core.rules import admit, fold
 from functions.core.task_events import (
     Answered,
@@ -163,13 +156,9 @@ class Core:
         self._checks.check_order(before, after)
         self._checks.check_starts_and_ends(before, after)
         recoveries = [closed for closed in after.closed if closed.end is EpochEnd.RECOVERED]
-        is_counted = after.failures <= before.failures + len(recoveries)
-        assert is_counted, (
-            f"{after.failures} failures after {before.failures} and {len(recoveries)} recoveries"
-        )
-        has_ended = after.finished_at is not None and (
-            before.finished_at is None or after.epoch != before.epoch
-        )
+        assert after.failures <= before.failures + len(recoveries), "more failures than recoveries"
+        is_open = before.finished_at is None or after.epoch != before.epoch
+        has_ended = after.finished_at is not None and is_open
         sent = {message.kind for message in after.outbox}
         missing = _MESSAGES[derive(after).state] - sent if has_ended else ()
         assert not missing, f"it ends {derive(after).state}, and sends no {missing}"

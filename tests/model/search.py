@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from functions.core.derive import derive
 from tests.model.core import Core
@@ -14,12 +13,11 @@ from tests.model.state import State
 from tests.model.workflows import Search
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """The figures of a search.
 
     `transitions` are pairs of different states. From `stuck` states no end can be reached without a fault
-    and without an operator. `seconds` are those of CPU.
+    and without an operator.
     """
 
     transitions: int
@@ -27,19 +25,11 @@ class Found:
     records: int
     ends: Mapping[str, int]
     stuck: int
-    seconds: float
-
-    def __str__(self) -> str:
-        ends = ", ".join(f"{number} {state}" for state, number in sorted(self.ends.items()))
-        figures = (
-            f"{self.transitions:,} transitions, {self.states:,} states ({ends}), {self.records:,} records"
-        )
-        return f"{figures}, {self.stuck} stuck, {self.seconds:.0f} s of CPU"
 
 
 def search(given: Search) -> Found:
     """Search all states. Raises `AssertionError` if a rule is violated."""
-    began, core = time.process_time(), Core(given.workflow)
+    core = Core(given.workflow)
     moves = Moves(core, given.refused)
     first = moves.first(given.left)
     numbers, waiting = {first: 0}, deque([first])
@@ -58,8 +48,7 @@ def search(given: Search) -> Found:
         for each in healed:
             before[each].append(number)
     stuck = len(numbers) - _count_leading_to(ends, before)
-    seconds = time.process_time() - began
-    return Found(transitions, len(numbers), len(core.records), Counter(ends.values()), stuck, seconds)
+    return Found(transitions, len(numbers), len(core.records), Counter(ends.values()), stuck)
 
 
 def _number(state: State, numbers: dict[State, int], waiting: deque[State]) -> int:
