@@ -173,8 +173,8 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
     if decision.end in {EpochEnd.EXHAUSTED, EpochEnd.TIMED_OUT}:
         body = {"cause": "exhausted", "reason": decision.reason}
         opened = add_message(opened, MessageKind.ALERT, now, body=body)
-    unknown = [spec.name for spec, do in record.operations if do.state is OperationState.UNKNOWN]
-    left = [name for name in unknown if is_turned and not record.order.by_name[name].undo]
+    unknown = [spec for spec, do in record.operations if do.state is OperationState.UNKNOWN]
+    left = [spec.name for spec in unknown if is_turned and not spec.undo]
     for name in left:
         opened = opened.with_step(replace(opened.step(name), note=_WITHOUT_UNDO))
     if left:  # one alert, since a transaction does not hold one for each step
