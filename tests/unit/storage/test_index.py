@@ -30,13 +30,16 @@ STEP = line(1)
 LATER = START + timedelta(days=1)
 
 
-async def admitted(table: SimulatedTable, *tasks: str, search_keys: tuple[str, ...] = ()) -> StorageProcess:
-    """Admit tasks that are due one second after the other."""
+async def admitted(
+    *tasks: str, table: SimulatedTable | None = None, page: int = 1000, search_keys: tuple[str, ...] = ()
+) -> tuple[SimulatedTable, StorageProcess]:
+    """Admit tasks that are due one second after the other, by default to a new table."""
+    table = table or SimulatedTable(page=page)
     process = StorageProcess(table)
     for number, task in enumerate(tasks):
         record = admit(order(task, *STEP), START + timedelta(seconds=number), process.settings)
         await process.storage.admit(record, search_keys)
-    return process
+    return table, process
 
 
 async def page_of(table: SimulatedTable, query: RowQuery) -> EntryPage[ListedTask]:
@@ -60,8 +63,7 @@ async def tasks_of(table: SimulatedTable, query: RowQuery) -> list[str]:
 @virtual
 async def test_due_tasks_are_read_by_time_and_continued_at_a_key() -> None:
     """Tasks that fail forever hide no other one."""
-    table = SimulatedTable(page=2)
-    await admitted(table, *(f"t{n}" for n in range(5)))
+    table, _ = await admitted(*(f"t{n}" for n in range(5)), page=2)
     query = index_range(TaskIndex.DUE, until=START + timedelta(seconds=34))
     first = (await page_of(table, query)).entries[0]
     assert (first.task, first.at) == ("t0", START + timedelta(seconds=30))
@@ -71,8 +73,7 @@ async def test_due_tasks_are_read_by_time_and_continued_at_a_key() -> None:
 @virtual
 async def test_empty_page_is_not_the_end() -> None:
     """The service may return pages without rows."""
-    table = SimulatedTable(page=1)
-    process = await admitted(table, "t1")
+    table, process = await admitted("t1", page=1)
     await process.admit("t2", correlation_id="c-7")
     page = await page_of(table, replace(index_range(TaskIndex.DUE), having="CorrelationID"))
     assert [each.task for each in page.entries] == ["t2"]
@@ -81,8 +82,7 @@ async def test_empty_page_is_not_the_end() -> None:
 @virtual
 async def test_corrupt_index_row_hides_no_other() -> None:
     """It is named in the page."""
-    table = SimulatedTable()
-    await admitted(table, "t1", "t2")
+    table, _ = await admitted("t1", "t2")
     table.write("000", [RowChange("insert", "!due|3never|t0", {})])
     page = await read_entries(table, "000", index_range(TaskIndex.DUE), due_task)
     assert page.entries == ["t1", "t2"]
@@ -113,8 +113,7 @@ async def test_correlation_id_is_listed_with_each_task() -> None:
 @virtual
 async def test_lists_of_operators() -> None:
     """By state, by search key and by version; the newest are first."""
-    table = SimulatedTable(page=3)
-    process = await admitted(table, "a1", "a2", "b1", search_keys=("customer|7",))
+    table, process = await admitted("a1", "a2", "b1", search_keys=("customer|7",), page=3)
     for task in ("a1", "a2"):
         await process.process(task)
         await process.change("b1", None)
@@ -133,8 +132,7 @@ async def test_lists_of_operators() -> None:
 @virtual
 async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
     """The release chain of a gate reads its rows from the oldest."""
-    table = SimulatedTable()
-    process = await admitted(table, "t2", "t1")
+    table, process = await admitted("t2", "t1")
     for task in ("t2", "t1"):
         await process.change(task, StepDeferred(epoch=1, step="s0"))
     waiting = await page_of(table, index_range(TaskIndex.GATE, "a"))
@@ -183,8 +181,7 @@ async def compared(process: StorageProcess, window: int) -> Maintained:
 @virtual
 async def test_only_the_index_is_repaired(window: int) -> None:
     """Missing rows are created, and wrong and corrupt ones deleted or replaced."""
-    table = SimulatedTable(page=2)
-    process = await admitted(table, *(f"t{n}" for n in range(6)), search_keys=("k",))
+    table, process = await admitted(*(f"t{n}" for n in range(6)), search_keys=("k",), page=2)
     await process.process("t1")
     assert await compared(process, window) == Maintained(tasks=6)
     sound = {key: {**row, "odata.etag": ""} for (_, key), row in table.rows.items()}
@@ -207,8 +204,7 @@ async def test_only_the_index_is_repaired(window: int) -> None:
 @virtual
 async def test_wrong_index_column_is_repaired() -> None:
     """The facts decide, and the rows follow."""
-    table = SimulatedTable()
-    process = await admitted(table, "t1")
+    table, process = await admitted("t1")
     due = table.keys("!due|")
     for wrong in ("!due|x|t1", "!done|1|t1"):
         table.rows["000", "t1|task"]["Index"] = wrong
@@ -222,8 +218,7 @@ async def test_wrong_index_column_is_repaired() -> None:
 @virtual
 async def test_index_column_that_names_another_task_is_corrupt() -> None:
     """No change of the task, and no repair, deletes that task's index row."""
-    table = SimulatedTable()
-    process = await admitted(table, "t1", "t2")
+    table, process = await admitted("t1", "t2")
     due = table.keys("!due|")
     table.rows["000", "t1|task"]["Index"] = due[1]
     with pytest.raises(CorruptRowError):
@@ -235,8 +230,7 @@ async def test_index_column_that_names_another_task_is_corrupt() -> None:
 @virtual
 async def test_corrupt_task_stops_no_repair() -> None:
     """It is named, and its index row stays."""
-    table = SimulatedTable()
-    process = await admitted(table, "t1", "t2", "t3")
+    table, process = await admitted("t1", "t2", "t3")
     due = table.keys("!due|")
     table.rows["000", "t1|order"]["Facts"] = "{"
     table.rows["000", "t3|task"]["Index"] = 7
@@ -250,8 +244,8 @@ async def test_corrupt_task_stops_no_repair() -> None:
 @virtual
 async def test_task_that_changes_meanwhile_is_compared_again() -> None:
     """The repair is guarded by the ETag of the task row."""
-    table = SimulatedTable()
-    process, other = await admitted(table, "t1"), StorageProcess(table)
+    table, process = await admitted("t1")
+    other = StorageProcess(table)
     [due] = table.keys("!due|")
     del table.rows["000", due]
     record = await other.storage.load("t1")
@@ -270,20 +264,19 @@ async def test_task_that_changes_meanwhile_is_compared_again() -> None:
     assert (await compared(process, 10)).failed == 1
 
 
-async def finished(table: SimulatedTable, *tasks: str) -> StorageProcess:
-    """Return a process after the end of tasks."""
-    process = await admitted(table, *tasks, search_keys=("k", "l"))
+async def finished(*tasks: str, page: int = 1000) -> tuple[SimulatedTable, StorageProcess]:
+    """Return a table and a process after the end of tasks."""
+    table, process = await admitted(*tasks, page=page, search_keys=("k", "l"))
     for task in tasks:
         await process.process(task)
-    return process
+    return table, process
 
 
 @virtual
 async def test_retention_deletes_all_rows_of_old_tasks() -> None:
     """Each run makes progress; younger tasks, tasks in `Error` and unsent messages stay."""
-    table = SimulatedTable(page=2)
-    process = await finished(table, *(f"t{n}" for n in range(5)))
-    await admitted(table, "open")
+    table, process = await finished(*(f"t{n}" for n in range(5)), page=2)
+    await admitted("open", table=table)
     failed = replace(admit(order("failed", *STEP), START, process.settings), finished_at=START, error="no")
     await process.storage.admit(failed)
     table.write("000", [RowChange("insert", f"t1|epoch|{n:06d}", {}) for n in range(99)])
@@ -308,8 +301,7 @@ async def test_retention_deletes_all_rows_of_old_tasks() -> None:
 @virtual
 async def test_task_that_cannot_be_deleted_hides_no_other() -> None:
     """A resumed task, a corrupt one and a fault are passed over, and a lost row costs nothing."""
-    table = SimulatedTable()
-    process = await finished(table, "t1", "t2", "t3", "t4")
+    table, process = await finished("t1", "t2", "t3", "t4")
     table.rows["000", "t1|task"]["Index"] = "!due|x|t1"
     table.rows["000", "t2|order"]["SubmittedAt"] = "yesterday"
     table.rows.pop(("000", table.keys("!find|k|")[0]))
@@ -322,8 +314,7 @@ async def test_task_that_cannot_be_deleted_hides_no_other() -> None:
 @virtual
 async def test_child_is_deleted_after_its_parent() -> None:
     """The undo of the parent includes it."""
-    table = SimulatedTable()
-    process = await admitted(table, "parent")
+    _, process = await admitted("parent")
     child = replace(order("child", *STEP), parent="parent", parent_step="s0")
     await process.storage.admit(admit(child, START, process.settings))
     await process.process("child")
@@ -336,8 +327,7 @@ async def test_child_is_deleted_after_its_parent() -> None:
 async def test_retention_continues_after_a_lost_answer() -> None:
     """No part of a task stays without its index row."""
     for fault in (TableFault.NOT_SENT, TableFault.NO_ANSWER, TableFault.REPEATED):
-        table = SimulatedTable()
-        process = await finished(table, "t1")
+        table, process = await finished("t1")
         table.write("000", [RowChange("insert", "t1|epoch|000001", {})])
         table.fail_next(fault, fault)
         for _ in range(3):
@@ -356,7 +346,7 @@ async def test_retention_deletes_no_row_of_a_new_task() -> None:
         found = await read(partition, key)
         if key == "t1|task":
             table.read = read  # type: ignore[method-assign]
-            await admitted(table, "t1")
+            await admitted("t1", table=table)
         return found
 
     table.read = then_admit  # type: ignore[method-assign]
