@@ -10,15 +10,9 @@ import pytest
 from functions.core.derive import ProcessState
 from functions.core.record import StepSpec, TaskRecord
 from functions.core.rules import admit
-from functions.core.task_events import Cancelled, Canceller, GateReleased, StepDeferred, Suspended
-from functions.storage.index_pages import (
-    EntryPage,
-    ListedTask,
-    listed_task,
-    read_entries,
-)
-from functions.storage.record_rows import closed_epoch, message_of
-from functions.storage.row_keys import OUTBOX, TaskIndex, epochs_of, index_range
+from functions.core.task_events import GateReleased, StepDeferred, Suspended
+from functions.storage.index_pages import EntryPage, ListedTask, listed_task, read_entries
+from functions.storage.row_keys import TaskIndex, index_range
 from functions.storage.table_contract import CorruptRowError, Row, RowChange, RowQuery
 from functions.storage.table_maintenance import IndexRepair, Maintained, delete_finished
 from functions.supervisor.task_sweep import due_task
@@ -144,23 +138,6 @@ async def test_deferred_tasks_are_listed_in_waiting_order() -> None:
     assert (await compared(process, 10)).created == 1
     await process.change("t1", GateReleased(gate="a", most=1))
     assert [key.rpartition("|")[2] for key in table.keys("!gate|")] == ["t2"]
-
-
-@virtual
-async def test_messages_and_closed_epochs_are_read() -> None:
-    """The outbox relay and the page of a task."""
-    table = SimulatedTable()
-    process = StorageProcess(table)
-    await process.admit("t1", *STEP, reply_to="replies")
-    await process.process("t1")
-    messages = await read_entries(table, "000", OUTBOX, message_of)
-    assert [message.kind for message in messages.entries] == ["completed", "received"]
-    await process.admit("t2", *line(2))
-    record = await process.start("t2")
-    await process.end(record, "s0")
-    await process.change("t2", Cancelled(by=Canceller.OPERATOR, who="op", reason="no"))
-    epochs = await read_entries(table, "000", epochs_of("t2"), closed_epoch)
-    assert [each.epoch for each in epochs.entries] == [1]
 
 
 async def compared(process: StorageProcess, window: int) -> Maintained:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -20,7 +20,6 @@ from functions.storage.row_keys import message_key
 from functions.storage.table_contract import (
     CorruptRowError,
     NoSuchTaskError,
-    RowChange,
     TransientStorageError,
     UnwritableRowsError,
 )
@@ -70,37 +69,6 @@ async def test_events_of_one_moment_are_one_transaction() -> None:
 
 
 @virtual
-async def test_writers_whose_ids_begin_alike_keep_their_writes_apart() -> None:
-    """A writer recognises its own transaction by its whole id, so only one of two admissions is new."""
-    table = SimulatedTable()
-    processes = StorageProcess(table), StorageProcess(table)
-    ids = (f"01980000-0000-{number}" for number in range(9))
-    record = admit(order("t1", *EVENTS, at=virtual_now()), virtual_now(), processes[0].settings)
-    for process in processes:
-        process.storage.new_write = partial(next, ids)
-    assert [(await process.storage.admit(record))[1] for process in processes] == [True, False]
-
-
-@virtual
-@pytest.mark.parametrize("shards", [1, 4])
-async def test_tasks_of_a_shard_that_wait_share_transactions(shards: int) -> None:
-    """A thousand orders a second take far fewer transactions than alone, also in four shards."""
-    table = SimulatedTable(seconds=0.005)
-    process = StorageProcess(table, shards=shards)
-    tasks = [f"t{n}" for n in range(500)]
-    await asyncio.gather(*map(process.admit, tasks))
-
-    async def start(number: int) -> TaskRecord:
-        await asyncio.sleep(number / 1000)
-        return await process.process(tasks[number])
-
-    records = await asyncio.gather(*map(start, range(len(tasks))))
-    assert {derive(each).state for each in records} == {ProcessState.PROCESSED}
-    assert len(table.transactions) <= 0.45 * len(tasks)
-    assert table.reads == 0
-
-
-@virtual
 async def test_conflicting_process_loses_no_event() -> None:
     """Two processes with outdated records both record their events."""
     table, one = await admitted()
@@ -127,37 +95,6 @@ async def test_lost_answer_applies_an_event_once(fault: TableFault) -> None:
     assert (later.rejection, later.record.step("e0").event) == (None, "{}")
     again = await process.change("t1", received("e0", '"another"'))
     assert (again.rejection, len(process.announced)) == (Rejection.NOT_OPEN, 3)
-
-
-@virtual
-async def test_late_write_is_recognised() -> None:
-    """A transaction without an answer that is written before its repetition is the sender's own."""
-    table, process = await admitted()
-    sent: list[Sequence[RowChange]] = []
-
-    def write_first_one_late(changes: Sequence[RowChange]) -> None:
-        sent.append(changes)
-        if len(sent) == 2:
-            table.write("000", sent[0])
-
-    table.before_send = write_first_one_late
-    table.fail_next(TableFault.NOT_SENT)
-    applied = await process.change("t1", received("e0"))
-    assert (applied.rejection, applied.record.step("e0").event) == (None, "{}")
-    assert [len(each.after.steps) for each in process.announced] == [0, 1]
-
-
-@virtual
-async def test_own_write_is_recognised_below_those_of_others() -> None:
-    """Other processes may write after the lost answer."""
-    table, one = await admitted()
-    other = StorageProcess(table)
-    table.fail_next(TableFault.NO_ANSWER)
-    lost = asyncio.create_task(one.change("t1", received("e0")))
-    await other.change("t1", received("e1"))
-    applied = await lost
-    assert applied.rejection is None
-    assert len(one.announced) == 2
 
 
 @pytest.mark.parametrize("fault", TableFault)
@@ -478,15 +415,6 @@ async def test_cancelled_caller_stops_no_other() -> None:
     first.cancel()
     assert (await second).record.step("e1").event == "{}"
     assert len(process.announced) == 2
-
-
-@virtual
-async def test_finished_task_rejects_events() -> None:
-    """A finished task is not cached, so a rejection needs a read."""
-    process = StorageProcess(SimulatedTable())
-    await process.admit("t1", *line(1))
-    await process.process("t1")
-    assert (await process.change("t1", SUSPEND)).rejection is Rejection.FINISHED
 
 
 @pytest.mark.parametrize("seed", range(30))
