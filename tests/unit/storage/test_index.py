@@ -90,21 +90,6 @@ async def test_corrupt_index_row_hides_no_other() -> None:
 
 
 @virtual
-async def test_correlation_id_is_listed_with_each_task() -> None:
-    """The order also keeps the trace of its submission."""
-    table = SimulatedTable()
-    process = StorageProcess(table)
-    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-    await process.admit("t1", correlation_id="c-7", traceparent=trace)
-    await process.admit("t2")
-    page = await page_of(table, index_range(TaskIndex.DUE))
-    assert [each.correlation_id for each in page.entries] == ["c-7", None]
-    record = await StorageProcess(table).storage.load("t1")
-    assert record is not None
-    assert (record.order.correlation_id, record.order.traceparent) == ("c-7", trace)
-
-
-@virtual
 async def test_lists_of_operators() -> None:
     """By state, by search key and by version; the newest are first."""
     table, process = await admitted("a1", "a2", "b1", search_keys=("customer|7",), page=3)

@@ -102,6 +102,9 @@ RECORDS = {
     "processed": run(new(spec("a")), "a"),
     "event": new(spec("e", type=StepType.EVENT, default='{"a":1}', role="Boss", complete_within=60)),
     "child": new(spec("c", type=StepType.WORKFLOW, workflow="other", item=3, item_digest="d", at_once=2)),
+    "traced": new(
+        spec("a"), correlation_id="c-7", traceparent="00-4bf9-00f0-01", parent="p", parent_step="s"
+    ),
 }
 
 
