@@ -36,7 +36,6 @@ from functions.core.task_events import (
     OutcomeKind,
     Rejection,
     RequestsSent,
-    Resumed,
     RunStarted,
     StepBroken,
     StepDeferred,
@@ -67,16 +66,6 @@ from tests.unit.core.builders import (
     start,
     undo_request,
 )
-
-
-def test_look_before_the_deadline_changes_nothing() -> None:
-    """The clocks of two instances may differ by the skew."""
-    record = new(spec("a"))
-    assert rejection(record, LOOK, 31) is Rejection.NOT_DUE
-    record = begin(record, "a")
-    assert rejection(record, LOOK, 31) is Rejection.NOT_DUE
-    assert rejection(record, Due(), 40) is Rejection.NOT_DUE
-    assert after(record, LOOK, seconds=32).failures == 1
 
 
 def test_recoveries_end() -> None:
@@ -185,37 +174,6 @@ def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
         assert record.error == (None if policy else "pay: overdue after 5 recoveries")
 
 
-def test_look_up_that_no_run_starts_is_deferred_and_counted_as_a_step() -> None:
-    """An overload defers it, uncounted, until another run is requested. Recoveries have extended waits."""
-    record = new(payment(can_find=True), spec("a"))
-    record = after(begin(record, "pay"), Due(), seconds=60)
-    deferred = after(record, replace(LOOK, is_overloaded=True), seconds=100)
-    assert (look_ups(deferred), deferred.failures, derive(deferred).due_at) == ([], 0, deferred.resume_at)
-    again = after(deferred, LOOK, seconds=500)
-    assert (look_ups(again), again.run, again.failures) == (["pay"], 3, 0)
-    assert after(again, find(again, "pay", by=530)).deferred_since is None
-    for number in range(4):
-        record = after(record, LOOK, seconds=100 + 100 * number)
-    assert (look_ups(record), record.failures, record.resume_at is not None) == ([], 4, True)
-    record = new(payment(can_find=True), spec("a", on_failure=FailurePolicy.CONTINUE))
-    record = begin(record, "pay", "a")  # the run was lost with both
-    record = after(record, end(record, "pay", OutcomeKind.UNKNOWN))
-    over = after(record, LOOK, seconds=60)
-    assert (over.run, needs_run(over), over.failures) == (record.run + 1, True, 0)
-
-
-def test_look_up_that_ends_not_done_does_not_end_an_error() -> None:
-    """Only an operator does."""
-    record = new(payment(can_find=True), spec("a"), on_failure=FailurePolicy.KEEP)
-    record = after(record, start(record, "pay"), start(record, "a", by=200))
-    record = after(record, LOOK, seconds=60)
-    record = after(record, find(record, "pay"), end(record, "a", OutcomeKind.REFUSED), seconds=62)
-    found = after(record, end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True), seconds=63)
-    assert (derive(found).state, found.epoch, found.failures) == (ProcessState.ERROR, 1, 0)
-    answered = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=63)
-    assert (ready_steps(answered), look_ups(answered)) == (["pay", "a"], [])
-
-
 def _unknown(*others: StepSpec) -> TaskRecord:
     """Return a record with a payment of an Agent behind a queue, whose outcome became unknown at 60 s."""
     record = new(payment(can_find=True, type=StepType.QUEUE), *others)
@@ -239,23 +197,6 @@ def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
     assert rejection(sent, LOOK, 89) is Rejection.NOT_DUE
     lost = after(sent, LOOK, seconds=95)
     assert (derive(lost).state, lost.do("pay").find_by) == (ProcessState.ERROR, None)
-
-
-def test_look_up_is_requested_again_by_the_next_run_after_a_suspension_or_a_recovery() -> None:
-    """A reply to a request of an earlier epoch counts only if it is "done"."""
-    suspended = after(_unknown(), NOT_DEPLOYED, seconds=61)
-    assert after(suspended, RunStarted(epoch=1, run=2), seconds=62) is suspended
-    resumed = after(suspended, Resumed(), seconds=70)
-    assert (resumed.run, look_ups(resumed)) == (3, ["pay"])
-    unknown = _unknown(spec("other", complete_within=20))
-    sent = after(unknown, find(unknown, "pay"), seconds=60)
-    recovered = after(sent, LOOK, seconds=70)
-    assert (recovered.epoch, needs_run(recovered), look_ups(recovered)) == (2, True, ["pay"])
-    not_done = end(sent, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
-    assert rejection(recovered, not_done, 71) is Rejection.NOT_OPEN
-    for request in (sent, recovered):
-        found = after(recovered, end(request, "pay", is_look_up=True), seconds=71)
-        assert found.do("pay").state is OperationState.DONE
 
 
 def test_request_that_may_not_be_sent_is_sent_by_another_run() -> None:
@@ -291,19 +232,12 @@ def test_recovery_does_not_wait_for_a_payment_in_a_queue() -> None:
     assert "EpochEnd.CANCELLED" in str(after(waits[1], cancel()).decision)  # it is kept beside the refusal
 
 
-def test_overdue_steps_beside_a_decision_that_waits_are_over() -> None:
-    """The call becomes an attempt, the deferral ends, and the task is due when its payment is."""
-    record = new(payment(type=StepType.QUEUE), spec("b"), spec("c"))
-    record = after(record, start(record, "pay", by=99_000), start(record, "b"))
-    record = after(record, StepDeferred(epoch=1, step="c"), cancel())
-    over = after(record, LOOK, seconds=30_000)
-    assert [each.outcome for each in over.do("b").attempts] == ["no outcome"]
-    assert (over.do("b").state, over.do("c").gate) == (OperationState.NOT_STARTED, None)
-    assert (derive(over).due_at, rejection(over, LOOK, 40_000)) == (at(99_000), Rejection.NOT_DUE)
+def test_lost_run_of_a_look_up_is_replaced_beside_a_decision_that_waits() -> None:
+    """A recovery would have to wait for the other payment."""
     record = new(payment(can_find=True, complete_within=3600), queue("b", idempotent=False))
     record = after(record, start(record, "pay", by=3600), start(record, "b", by=99_000), cancel())
     record = after(after(record, end(record, "pay", OutcomeKind.UNKNOWN)), LOOK, seconds=60)
-    assert (look_ups(record), record.run, derive(record).due_at) == (["pay"], 3, at(90))  # another run
+    assert (look_ups(record), record.run, derive(record).due_at) == (["pay"], 3, at(90))
 
 
 def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:

@@ -18,7 +18,6 @@ from functions.core.gate_rules import (
     failed,
     is_unreached,
     next_link,
-    not_taken,
     overdue,
     replied,
     served,
@@ -26,10 +25,9 @@ from functions.core.gate_rules import (
     succeeded,
 )
 from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
-from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, Resumed, StepDeferred
+from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
 from tests.unit.core.builders import (
     LOOK,
-    NOT_DEPLOYED,
     NOW,
     RESUME,
     SETTINGS,
@@ -123,15 +121,6 @@ def test_hold_before_a_step_waits_does_not_extend_its_deadline() -> None:
     assert rejection(record, Due(holds={"queue:q": (past,)}), 2_010) is Rejection.NOT_DUE
 
 
-def test_rebuilt_step_that_was_never_dispatched_keeps_its_keys() -> None:
-    """It was deferred for too long, so its do and its undo are those of the first generation."""
-    record = new(spec("a", on_failure=FailurePolicy.CONTINUE), spec("b", "a"), on_failure=FailurePolicy.KEEP)
-    record = after(after(record, StepDeferred(epoch=1, step="a")), LOOK, seconds=_BOUND + 10)
-    record = run(record, "b", OutcomeKind.REFUSED, _BOUND + 11)
-    record = run(after(record, resubmit(record, "a")), "a", seconds=_BOUND + 12)
-    assert [record.step("a").generation(direction) for direction in Direction] == [0, 0]
-
-
 def test_hold_does_not_count() -> None:
     """It extends the deferrals and the task's own time limit once, also at two gates or while suspended."""
     limit = 2 * _BOUND
@@ -188,18 +177,6 @@ def test_failed_tasks_keep_their_place_when_they_are_resubmitted() -> None:
     assert record.do("a").defer_by == at(2 * _BOUND + 1)
 
 
-def test_late_not_begun_is_true_at_any_time() -> None:
-    """Any other late reply of a repeatable queue step changes nothing."""
-    record = begin(new(queue("q")), "q")
-    assert rejection(record, end(record, "q"), 31) is Rejection.LATE
-    deferred = after(record, end(record, "q", OutcomeKind.NOT_BEGUN), seconds=31)
-    assert (deferred.failures, list(derive(deferred).gates)) == (0, ["queue:q"])
-    assert rejection(deferred, end(record, "q"), 32) is Rejection.OTHER_START
-    undone = after(payment_started := _payment_started(), cancel(), LOOK, seconds=60)
-    late = after(undone, end(payment_started, "pay", OutcomeKind.NOT_BEGUN), seconds=61)
-    assert (late.do("pay").gate, ready_steps(late)) == (None, ["pay"])
-
-
 @pytest.mark.parametrize("kind", [OutcomeKind.NOT_BEGUN, OutcomeKind.DONE_WITHOUT_RESULT])
 @pytest.mark.parametrize("up_to", [at(-99), NOW])
 def test_optional_payment_that_failed_is_not_started_again(kind: OutcomeKind, up_to: datetime) -> None:
@@ -223,11 +200,6 @@ def test_optional_payment_that_was_done_is_not_rebuilt() -> None:
     assert alerts(record) == ["noted"]  # operators see it
     record = run(record, "b", OutcomeKind.REFUSED, seconds=42)
     assert rejection(record, resubmit(record, "pay"), 43) is Rejection.NOT_OPEN
-
-
-def _payment_started() -> TaskRecord:
-    record = new(payment())
-    return begin(record, "pay")
 
 
 def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
@@ -312,17 +284,6 @@ def test_circuit_of_a_queue_opens_after_failures_and_closes_after_a_reply() -> N
     assert replied(back, None, later) is not None
 
 
-def test_agent_with_a_lag_closes_the_gate_for_one_probe_interval() -> None:
-    """The row records the newest request that the Agent answered."""
-    behind = served(Gate(name="queue:q"), at(20), at(40))
-    assert served(behind, at(10), at(41)).served[-1] == Served(at=at(41), up_to=at(20))
-    closed = overdue(behind, at(25), at(55), at(56), SETTINGS)
-    assert (closed.circuit, closed.next_at, closed.failures) == (Circuit.OPEN, at(61), 0)
-    assert not_taken(closed, at(57), at(58), SETTINGS) is closed
-    half_open = next_link(closed, at(61), SETTINGS, is_waiting=True)
-    assert not_taken(half_open, at(60), at(62), SETTINGS) is half_open
-
-
 def test_lag_at_the_deadline_decides_after_the_agent_has_caught_up() -> None:
     """A request that expired was not reached. One that the Agent had passed by its deadline hangs."""
     gate = Gate(name="queue:q")
@@ -405,20 +366,6 @@ def test_hold_is_credited_to_each_request_that_was_in_its_queue() -> None:
     assert derive(after(record, look, seconds=610)).state == "Error"
 
 
-def test_suspension_uses_up_no_bound() -> None:
-    """Neither that of a step that is released in it, nor that of a task whose pick-up is delayed."""
-    record = after(_deferred(), NOT_DEPLOYED, seconds=10)
-    record = after(record, GateReleased(gate="s", most=1), seconds=_BOUND + 100)
-    record = after(record, Resumed(), seconds=_BOUND + 200)
-    record = after(record, StepDeferred(epoch=1, step="a"), seconds=_BOUND + 201)
-    assert rejection(record, LOOK, _BOUND + 210) is Rejection.NOT_DUE
-    delayed = Due(may_recover=True, is_overloaded=True)
-    record = after(after(new(spec("a")), delayed, seconds=40), NOT_DEPLOYED, seconds=50)
-    record = after(after(record, Resumed(), seconds=50 + _BOUND), delayed, seconds=60 + _BOUND)
-    record = after(record, delayed, seconds=100 + _BOUND)
-    assert (record.failures, record.resume_at is not None) == (0, True)
-
-
 @pytest.mark.parametrize("is_look_up", [True, False])
 def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment(*, is_look_up: bool) -> None:
     """Each request waits, is looked up as not done, or not taken, and is deferred; in the end that counts."""
@@ -434,15 +381,6 @@ def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment(*, is_look_u
         released = after(record, GateReleased(gate=pay.gate, most=1), seconds=seconds)
         record = released if seconds < _BOUND else record
     assert after(record, LOOK, seconds=seconds + 70).failures == 1
-
-
-def test_credits_delay_no_other_deadline() -> None:
-    """Each sweep credits another hold, and still recovers the overdue call."""
-    record = after(new(spec("a"), spec("b")), StepDeferred(epoch=1, step="a"))
-    record = begin(record, "b")
-    holds = {"a": (replace(_HELD, start=at(2), end=at(20)),)}
-    credited = after(record, Due(may_recover=True, holds=holds), seconds=40)
-    assert (credited.epoch, len(credited.stops)) == (2, 1)
 
 
 def test_hold_does_not_use_up_the_bound_of_a_request_in_its_queue() -> None:
@@ -465,18 +403,3 @@ def test_long_hold_counts_after_many_short_ones() -> None:
     for record, seconds in ((_deferred(), 28_800), (begin(pay, "pay", by=14_400), 21_600)):
         looked = after(record, due, seconds=seconds)
         assert (looked.epoch, looked.error) == (1, None)
-
-
-def test_hold_counts_once_after_many_further_holds() -> None:
-    """Each one counts once."""
-    both = (StepDeferred(epoch=1, step=name) for name in "ab")
-    record = after(new(spec("a", agent="s"), spec("b", agent="t")), *both)
-    starts = {"s": range(600, 7200, 600), "t": range(900, 7500, 600)}
-    holds = {
-        gate: tuple(replace(_HELD, start=at(time), end=at(time + 200)) for time in times)
-        for gate, times in starts.items()
-    }
-    look = Due(may_recover=True, holds=holds)
-    record = after(record, look, seconds=_BOUND + 10)
-    assert record.do("a").defer_by == at(1 + _BOUND + 22 * 200)
-    assert after(record, look, seconds=_BOUND + 22 * 200 + 11).failures == 1

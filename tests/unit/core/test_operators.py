@@ -128,19 +128,6 @@ def test_verdict_carries_the_epoch_that_the_operator_saw() -> None:
     assert seen == (ProcessState.ERROR, Rejection.STALE_EPOCH)
 
 
-def test_task_stays_in_error_until_every_question_has_its_verdict() -> None:
-    """Two unknown outcomes need two verdicts."""
-    record = new(payment(), replace(payment(), name="tip"))
-    record = after(record, start(record, "pay"), start(record, "tip"))
-    record = after(record, Due(), seconds=60)
-    record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=61)
-    assert (derive(record).state, record.epoch) == (ProcessState.ERROR, 2)
-    assert rejection(record, answer(record, "zip", Verdict.DONE), 62) is Rejection.NOT_OPEN
-    assert rejection(record, answer(record, "pay", Verdict.UNDONE), 62) is Rejection.NOT_OPEN
-    record = after(record, answer(record, "tip", Verdict.DONE, "{}"), seconds=62)
-    assert ready_steps(record) == ["pay"]
-
-
 def test_time_in_error_does_not_count_against_waits() -> None:
     """Also if a verdict leaves another question open. A timer keeps its time."""
     types = (StepType.EVENT, StepType.WORKFLOW, StepType.TIMER)
@@ -191,17 +178,6 @@ def test_action_is_previewed_by_its_rule() -> None:
     assert record == seen
 
 
-def test_undo_is_requested_in_error_only() -> None:
-    """It names the epoch that the operator saw."""
-    record = new(spec("a", undo=True), on_failure=FailurePolicy.KEEP)
-    assert rejection(record, undo_request(record)) is Rejection.NOT_IN_ERROR
-    record = run(record, "a", OutcomeKind.REFUSED)
-    assert rejection(record, replace(undo_request(record), epoch=9)) is Rejection.STALE_EPOCH
-    stopped = run(after(record, undo_request(record)), "a", OutcomeKind.REFUSED)
-    assert stopped.direction is Direction.UNDO
-    assert rejection(stopped, undo_request(stopped)) is Rejection.NOT_OPEN
-
-
 def test_caller_cancels_a_task_under_way_and_for_a_time_afterwards() -> None:
     """Not in `Error`, not while an operator suspends it, and not the child of another task."""
     by_caller = cancel(Canceller.CALLER)
@@ -216,31 +192,6 @@ def test_caller_cancels_a_task_under_way_and_for_a_time_afterwards() -> None:
     assert rejection(kept, by_caller) is Rejection.NOT_CANCELLABLE
     undoing = after(done, by_caller, seconds=2)
     assert after(undoing, by_caller, seconds=3) is undoing
-
-
-def test_cancellation_ends_a_suspension() -> None:
-    """An undo may not need the missing version; only an operator overrules an operator."""
-    record = begin(new(spec("a", undo=True)), "a")
-    missing = after(record, NOT_DEPLOYED)
-    assert after(missing, cancel(Canceller.CALLER)).suspension is None
-    suspended = after(record, SUSPEND)
-    assert after(suspended, cancel()).suspension is None
-    parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")
-    kept = after(suspended, parent)
-    assert (kept.suspension is not None, kept.epoch, kept.decision is not None) == (True, 1, True)
-    assert after(kept, parent) is kept
-    assert after(kept, cancel()).direction is Direction.UNDO
-
-
-def test_cancellation_of_a_suspended_undo_moves_its_deadlines() -> None:
-    """The time of the suspension does not count against an undo that is under way."""
-    record = new(spec("w", type=StepType.WORKFLOW, complete_within=60))
-    record = after(record, start(record, "w"), cancel())
-    undoing = after(record, start(record, "w", by=90), SUSPEND)
-    resumed = after(undoing, cancel(), seconds=3601)
-    other = after(undoing, Resumed(by_operator=True), seconds=3601)
-    assert replace(resumed, acted_at=other.acted_at) == other
-    assert resumed.step("w").undo.complete_by == at(3690)
 
 
 def test_repeated_cancel_of_a_task_that_is_being_undone_changes_nothing() -> None:

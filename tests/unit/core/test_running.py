@@ -11,12 +11,10 @@ import pytest
 from functions.core.derive import ProcessState, StepState, WaitingFor, derive, ready_steps, step_state
 from functions.core.json_values import UnfitValueError
 from functions.core.record import (
-    MOST_ATTEMPTS,
     NOTICES,
     Direction,
     FailurePolicy,
     MessageKind,
-    NotDeployedError,
     OperationState,
     RuleSettings,
     StepType,
@@ -28,7 +26,6 @@ from functions.core.task_events import (
     OutcomeKind,
     Rejection,
     ResultRejected,
-    Resumed,
     RunStarted,
     StepBroken,
     StepSkipped,
@@ -43,7 +40,6 @@ from tests.unit.core.builders import (
     answer,
     at,
     begin,
-    cancel,
     end,
     new,
     payment,
@@ -182,16 +178,6 @@ def test_run_that_starts_again_leaves_its_overdue_calls_to_the_supervisor() -> N
         assert (recovered.failures, ready_steps(recovered)) == (1, ["a"])
 
 
-def test_newest_attempts_are_kept() -> None:
-    """A step that is interrupted again and again does not fill its row."""
-    record = new(spec("a"))
-    for number in range(MOST_ATTEMPTS + 5):
-        record = after(record, start(record, "a", str(number)), seconds=number)
-        record = after(record, RunStarted(epoch=1, run=record.run), seconds=number + 0.5)
-    attempts = record.do("a").attempts
-    assert (len(attempts), attempts[-1].started_at, attempts[-1].seconds) == (MOST_ATTEMPTS, at(24), 0.5)
-
-
 def test_broken_definition_stops_the_task() -> None:
     """Neither a retry nor an undo repairs it; an operator can supply the result."""
     record = new(spec("a"))
@@ -219,19 +205,6 @@ def test_result_that_its_model_rejects_becomes_an_operators_question() -> None:
     assert ready_steps(after(record, undo_request(record))) == ["a"]
     once = run(new(payment()), "pay", OutcomeKind.DONE_WITHOUT_RESULT)
     assert rejection(once, resubmit(once)) is Rejection.OUTCOME_UNKNOWN
-
-
-def test_recorded_result_that_a_new_model_rejects_is_removed() -> None:
-    """The step that made it is in question, not the step that reads it."""
-    record = run(new(spec("a", undo=True), spec("b", "a")), "a")
-    rejected = ResultRejected(epoch=1, step="a", error="seat: missing")
-    assert rejection(record, replace(rejected, step="b")) is Rejection.NOT_OPEN
-    stopped = after(record, rejected)
-    assert stopped.do("a").state is OperationState.DONE_WITHOUT_RESULT
-    assert stopped.error == "a: done, but its result is missing (seat: missing)"
-    assert rejection(stopped, rejected) is Rejection.FINISHED
-    cancelled = after(record, cancel())
-    assert rejection(cancelled, replace(rejected, epoch=2)) is Rejection.FINISHED
 
 
 def test_one_of_several_rejected_results_is_removed_beside_a_payment() -> None:
@@ -263,15 +236,6 @@ def test_output_is_made_with_the_end_of_the_task() -> None:
     assert alerts(failed) == ["no output"]
 
 
-def test_task_waits_for_the_version_that_makes_its_output() -> None:
-    """An instance without the version never ends the task without output."""
-    record = begin(new(spec("a")), "a")
-    missing = after(record, end(record, "a"), settings=_with_output(NotDeployedError("w 1 is not deployed")))
-    assert (derive(missing).waiting_for, missing.finished_at) == (WaitingFor.SUSPENDED, None)
-    ended = after(missing, Resumed(), settings=_with_output("{}"), seconds=99)
-    assert (derive(ended).state, ended.output) == (ProcessState.PROCESSED, "{}")
-
-
 def test_outcome_and_next_starts_are_one_change() -> None:
     """A run that leaves ready steps to others moves their pick-up."""
     record = begin(new(spec("a"), spec("b", "a"), spec("c", "a", on_failure=FailurePolicy.CONTINUE)), "a")
@@ -287,14 +251,6 @@ def test_outcome_and_next_starts_are_one_change() -> None:
     left = fold(record, end(record, "a"), lambda *_: [], at(5), SETTINGS).record
     assert (left.run, left.start_by, derive(left).waiting_for) == (1, at(35), WaitingFor.PICK_UP)
     assert fold(record, None, lambda *_: [], at(5), SETTINGS).record is record
-
-
-def test_event_that_makes_a_step_ready_requests_a_run() -> None:
-    """Only a run starts steps; a step beside a call of the newest run is left to that run."""
-    record = begin(new(queue("a"), spec("b", "a")), "a")
-    assert derive(record).waiting_for is WaitingFor.REPLY
-    record = after(record, end(record, "a"))
-    assert (record.run, ready_steps(record), derive(record).due_at) == (2, ["b"], at(31))
 
 
 def test_columns_do_not_depend_on_messages() -> None:

@@ -19,7 +19,6 @@ from functions.core.task_events import (
     OutcomeKind,
     Rejection,
     ResultRejected,
-    StepBroken,
     Verdict,
 )
 from tests.unit.core.builders import (
@@ -126,14 +125,6 @@ def test_exhausted_undo_counts_as_refused() -> None:
     assert ready_steps(record) == ["a"]
 
 
-def test_broken_undo_function_is_resolved_by_an_operator() -> None:
-    """The operator undoes the step by hand, and the others follow."""
-    record = _undoing("a", "b")
-    record = after(record, StepBroken(epoch=record.epoch, step="b", error="KeyError"))
-    assert derive(record).state is ProcessState.ERROR
-    assert ready_steps(after(record, answer(record, "b", Verdict.UNDONE))) == ["a"]
-
-
 def test_rebuilt_request_has_a_new_key_and_every_generation_is_undone() -> None:
     """It is offered only if every start under the old key has a known outcome."""
     task = new(spec("a", undo=True), on_failure=FailurePolicy.KEEP)
@@ -200,38 +191,6 @@ def test_end_of_an_undone_child_counts_after_that_of_its_step() -> None:
         assert after(gone, undone, seconds=51) is gone
         again = after(gone, resubmit(gone), seconds=60)
         assert begin(again, "w", seconds=61).outbox[-1].to == record.order.child("w", 1)
-
-
-def test_rebuild_makes_the_request_of_another_child_again() -> None:
-    """The definition may have been wrong."""
-    rebuilt = after(record := _with_child(), resubmit(record, "w"))
-    assert (rebuilt.do("w").request, rebuilt.step("w").generation(Direction.DO)) == (None, 1)
-
-
-def test_child_that_may_still_end_is_started_again_under_its_id() -> None:
-    """Two children at once could both take effect."""
-    record = new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP)
-    record = after(begin(record, "w"), LOOK, seconds=60)
-    assert derive(record).state is ProcessState.ERROR
-    assert rejection(record, resubmit(record, "w")) is Rejection.NOT_OPEN
-    again = after(record, resubmit(record), seconds=61)
-    assert (ready_steps(again), again.step("w").generation(Direction.DO)) == (["w"], 0)
-
-
-def test_every_child_is_undone_the_newest_first() -> None:
-    """An earlier child repeats that it was undone."""
-    record = _with_child()
-    record = after(record, resubmit(record))
-    record = after(record, start(record, "w"), cancel())
-    cancelled = []
-    for generation in (1, 0):
-        record = after(record, start(record, "w", f"u{generation}"))
-        cancelled.append(record.outbox[-1])
-        assert after(record, _child_ended(record, 1 - generation)) is record
-        record = after(record, _child_ended(record, generation))
-    assert [message.to for message in cancelled] == [record.order.child("w", number) for number in (1, 0)]
-    assert cancelled[0].id != cancelled[1].id
-    assert derive(record).state is ProcessState.COMPENSATED
 
 
 def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
