@@ -24,7 +24,6 @@ from functions.core.record import (
 )
 from functions.core.rules import fold
 from functions.core.task_events import (
-    Cancelled,
     Canceller,
     ChildEnded,
     Due,
@@ -119,7 +118,7 @@ def test_wait_that_was_nearly_over_when_its_version_was_missing_begins_again() -
 
 
 def test_operators_suspension_has_priority() -> None:
-    """A deployment does not resume a task that an operator suspended."""
+    """Neither a deployment nor a parent resumes a task that an operator suspended."""
     record = after(new(spec("a")), NOT_DEPLOYED)
     assert after(record, NOT_DEPLOYED, seconds=2) is record
     taken = after(record, SUSPEND, seconds=3)
@@ -129,6 +128,8 @@ def test_operators_suspension_has_priority() -> None:
     assert rejection(record, Suspended(reason="", epoch=7)) is Rejection.STALE_EPOCH
     ended = run(new(spec("a")), "a")
     assert rejection(ended, SUSPEND) is Rejection.FINISHED
+    kept = after(new(spec("a")), SUSPEND, cancel(Canceller.PARENT))
+    assert (kept.suspension is not None, after(kept, cancel()).suspension) == (True, None)
 
 
 def test_verdict_carries_the_epoch_that_the_operator_saw() -> None:
@@ -213,7 +214,7 @@ def test_caller_cancels_a_task_under_way_and_for_a_time_afterwards() -> None:
 
 def test_repeated_cancel_of_a_task_that_is_being_undone_changes_nothing() -> None:
     """It neither opens an epoch of one in `Error`, nor resumes one whose version is missing."""
-    parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")
+    parent = cancel(Canceller.PARENT)
     child = after(run(new(spec("a", undo=True), parent="p", parent_step="w"), "a"), parent)
     waiting = after(child, replace(NOT_DEPLOYED, epoch=2), seconds=3)
     assert after(waiting, parent, seconds=4) is waiting
@@ -225,7 +226,7 @@ def test_parent_cancels_a_child_that_has_ended() -> None:
     """A child that was undone reports its end again, in a message that is no duplicate of the first one."""
     done = run(new(spec("a"), parent="p", parent_step="w"), "a")
     assert (done.outbox[-1].to, done.outbox[-1].body["step"]) == ("p", "w")
-    parent = Cancelled(by=Canceller.PARENT, who="p", reason="undone")
+    parent = cancel(Canceller.PARENT)
     child = after(new(spec("a"), parent="p", parent_step="w"), cancel())
     assert derive(child).state is ProcessState.COMPENSATED
     again = after(child, parent, seconds=2)
