@@ -51,16 +51,10 @@ async def test_refused_change_is_named_and_nothing_is_written(
     assert await azure_table.read("000", "a") is None
 
 
-async def test_text_that_is_not_unicode_is_refused(azure_table: AzureTable) -> None:
-    """It concerns its own task only."""
-    refused = await azure_table.send("000", [RowChange("insert", "a", {"Text": "\ud800"})])
-    assert isinstance(refused, RefusedChanges)
-    assert not refused.is_conflict
-
-
-async def test_large_row_is_refused_permanently(azure_table: AzureTable) -> None:
-    """A property above 64 KiB, or a row above 1 MiB, is no fault of the service."""
-    refused = await azure_table.send("000", [RowChange("insert", "a", {"Text": "x" * 40_000})])
+@pytest.mark.parametrize("text", ["\ud800", "x" * 40_000], ids=["no Unicode", "more than 64 KiB"])
+async def test_text_that_no_property_holds_is_refused(azure_table: AzureTable, text: str) -> None:
+    """It concerns its own task only, and is no fault of the service."""
+    refused = await azure_table.send("000", [RowChange("insert", "a", {"Text": text})])
     assert isinstance(refused, RefusedChanges)
     assert not refused.is_conflict
 
