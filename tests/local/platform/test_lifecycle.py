@@ -58,14 +58,39 @@ def started() -> Started:
     return lambda: [child for child in psutil.Process().children(recursive=True) if child not in before]
 
 
-async def test_parts_answer_inside_the_block_and_end_after_it(tmp_path: Path, started: Started) -> None:
-    """The promise of `async with Platform(…)`."""
+async def test_parts_answer_survive_a_kill_and_a_pause_and_end_with_the_block(
+    tmp_path: Path, started: Started, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A killed part starts again on its port; a paused one is resumed before it is stopped.
+
+    The parts stop in the opposite order: the host stops while the broker still listens.
+    """
     async with Platform(options(tmp_path), fakes("with-child")) as platform:
-        assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
+        host = platform.addresses.host
         assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER)
+        before = await _process_id(host)
+        assert before == platform.pid(PartName.HOST)
         processes = started()
-    assert len(processes) >= 4, "two parts, a child of one, and the watchdog"
-    assert left_running(processes) == []
+        assert len(processes) >= 4, "two parts, a child of one, and the watchdog"
+
+        await platform.kill(PartName.HOST)
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await _process_id(host)
+        await platform.start(PartName.HOST)
+        assert before != await _process_id(host)
+        assert await platform.unless_a_part_fails(asyncio.sleep(0, "fine")) == "fine"
+        with pytest.raises(ValueError, match="host is running already"):
+            await platform.start(PartName.HOST)
+
+        platform.pause(PartName.HOST)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(_process_id(host), 0.3)
+        platform.resume(PartName.HOST)
+        assert await _process_id(host) == platform.pid(PartName.HOST)
+        platform.pause(PartName.HOST)
+    assert left_running([*processes, *started()]) == []
+    stops = [line for line in capsys.readouterr().err.splitlines() if line.endswith("stops")]
+    assert stops == ["host       | fake part stops", "broker     | fake part stops"]
 
 
 def _broker_and_host(
@@ -82,25 +107,20 @@ def _broker_and_host(
     return blueprint
 
 
-async def test_all_parts_start_at_once(tmp_path: Path) -> None:
-    """Even the first listed may wait for the last."""
+async def test_all_parts_start_at_once_and_wait_only_for_parts_of_their_platform(tmp_path: Path) -> None:
+    """Even the first listed may wait for the last. A second host uses the broker of another platform."""
     waiting = _broker_and_host(lambda addresses: [f"after={addresses.ports.host}"], lambda _: [])
     async with Platform(options(tmp_path), waiting) as platform:
         assert await _process_id(platform.addresses.admin) == platform.pid(PartName.BROKER)
 
-
-async def test_a_part_waits_only_for_parts_that_its_platform_has(tmp_path: Path) -> None:
-    """A second host uses the broker of another platform, which runs already."""
-
-    def blueprint(_: PlatformOptions, addresses: Addresses) -> list[list[Part]]:
+    def second_host(_: PlatformOptions, addresses: Addresses) -> list[list[Part]]:
         host = fake(PartName.HOST, addresses.ports.host, stop_within=PATIENCE)
         waits = {PartName.BROKER: (f"after={addresses.ports.admin}",), PartName.HOST: ("with-child",)}
         return [[replace(host, after=waits)]]
 
-    async with Platform(options(tmp_path), blueprint) as platform:
-        assert len(descendants(platform.pid(PartName.HOST))) == 2, (
-            "it has the option for a part that is there"
-        )
+    async with Platform(options(tmp_path), second_host) as platform:
+        children = descendants(platform.pid(PartName.HOST))
+        assert len(children) == 2, "it has the option for a part that is there"
 
 
 async def test_a_part_that_dies_while_another_still_starts_is_named(tmp_path: Path) -> None:
@@ -111,42 +131,6 @@ async def test_a_part_that_dies_while_another_still_starts_is_named(tmp_path: Pa
     with pytest.raises(PartFailedError, match="broker ended with exit code 3"):
         async with asyncio.timeout(PATIENCE / 2), Platform(options(tmp_path), dying):
             pass
-
-
-async def test_parts_stop_in_the_opposite_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The host stops while the broker still listens."""
-    async with Platform(options(tmp_path), fakes()):
-        pass
-    stops = [line for line in capsys.readouterr().err.splitlines() if line.endswith("stops")]
-    assert stops == ["host       | fake part stops", "broker     | fake part stops"]
-
-
-async def test_a_killed_part_starts_again_on_its_port(tmp_path: Path) -> None:
-    """The platform does not treat the kill as a failure, and starts no part twice."""
-    async with Platform(options(tmp_path), fakes()) as platform:
-        before = await _process_id(platform.addresses.host)
-        await platform.kill(PartName.HOST)
-        with pytest.raises(aiohttp.ClientConnectionError):
-            await _process_id(platform.addresses.host)
-        await platform.start(PartName.HOST)
-        assert before != await _process_id(platform.addresses.host)
-        assert await platform.unless_a_part_fails(asyncio.sleep(0, "fine")) == "fine"
-        with pytest.raises(ValueError, match="host is running already"):
-            await platform.start(PartName.HOST)
-
-
-async def test_a_paused_part_does_not_answer_until_it_is_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Like a machine that hangs. It is resumed before it is stopped: it would not receive the signal."""
-    async with Platform(options(tmp_path), fakes()) as platform:
-        platform.pause(PartName.HOST)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(_process_id(platform.addresses.host), 0.3)
-        platform.resume(PartName.HOST)
-        assert await _process_id(platform.addresses.host) == platform.pid(PartName.HOST)
-        platform.pause(PartName.HOST)
-    assert "host       | fake part stops" in capsys.readouterr().err
 
 
 async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path, started: Started) -> None:
@@ -161,19 +145,13 @@ async def test_a_part_that_dies_is_named_with_its_last_lines(tmp_path: Path, sta
     assert left_running(started()) == []
 
 
-async def test_a_part_that_does_not_start_stops_the_rest(tmp_path: Path, started: Started) -> None:
-    """The error carries the reason that the part itself gave."""
+async def test_a_part_that_does_not_start_or_stop_leaves_nothing(tmp_path: Path, started: Started) -> None:
+    """The error has the part's own reason. A part that does not stop is killed after its `stop_within`."""
     with pytest.raises(PartFailedError, match="host ended with exit code 1 before it was ready") as failure:
         async with Platform(options(tmp_path), fakes("die-at-start")):
             pass
     assert "fatal: a setting is missing" in failure.value.last_lines
     assert left_running(started()) == []
-
-
-async def test_a_part_that_does_not_stop_is_killed_when_its_time_is_up(
-    tmp_path: Path, started: Started
-) -> None:
-    """Nothing delays the end for longer than a part's `stop_within`."""
     async with asyncio.timeout(PATIENCE):
         async with Platform(options(tmp_path), fakes("ignore-sigterm", stop_within=0.2)):
             processes = started()
@@ -307,18 +285,17 @@ async def _output(folder: Path, *command: str, **environment: str) -> list[str]:
         return list(process.last_lines)
 
 
-async def test_a_part_gets_each_setting_whatever_its_name(
+async def test_a_part_gets_each_setting_and_ends_at_a_broken_pipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shell on the way would lose the switches of functions: their names have dots."""
+    """A shell on the way would lose the switches of functions: their names have dots.
+
+    The part ends quietly, as it would without Python before it, which has its children ignore that signal.
+    """
     monkeypatch.setenv(_CALLERS, "the environment's")
     shown = f"import os; print(*map(os.environ.get, {(_OURS, _CALLERS)!r}), sep='; ')"
     lines = await _output(tmp_path, sys.executable, "-c", shown, **{_OURS: "true"})
     assert lines == ["true; the environment's"]
-
-
-async def test_a_part_ends_at_a_broken_pipe(tmp_path: Path) -> None:
-    """Quietly, as it would without Python before it, which has its children ignore that signal."""
     assert await _output(tmp_path, "/bin/sh", "-c", "yes | head -1") == ["y"]
 
 
@@ -380,20 +357,21 @@ def _app(folder: Path, code: str) -> Path:
     return folder
 
 
-async def test_an_app_that_is_not_loaded_in_time_is_refused_with_the_fix(tmp_path: Path) -> None:
-    """The message names the limit; the process that loads the app is ended."""
+async def test_app_is_loaded_in_bounded_time(tmp_path: Path) -> None:
+    """The refusal names the limit, and the process that loads the app is ended.
+
+    The queues are written as soon as the app's own process has ended, even if it leaves a process running.
+    """
+    queues = tmp_path / "queues.json"
     app = _app(tmp_path, "import threading\nthreading.Event().wait()")
     with pytest.raises(PlatformError, match=r"declare them in .*: loading the app took more than 0\.1 s$"):
-        await write_bound_queues(app, {}, tmp_path / "queues.json", within=0.1)
-    assert not (tmp_path / "queues.json").exists()
+        await write_bound_queues(app, {}, queues, within=0.1)
+    assert not queues.exists()
     assert str(app) not in [word for child in psutil.Process().children() for word in child.cmdline()]
 
-
-async def test_a_process_that_the_app_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
-    """The queues are written as soon as the app's own process has ended."""
-    app = _app(tmp_path, _LEAVES_A_PROCESS_RUNNING)
-    await write_bound_queues(app, {}, tmp_path / "queues.json")
+    _app(tmp_path, _LEAVES_A_PROCESS_RUNNING)
+    await write_bound_queues(app, {}, queues)
     child = psutil.Process(int((tmp_path / "child").read_text()))
     assert child.is_running()
     child.kill()
-    assert json.loads((tmp_path / "queues.json").read_text()) == {"queues": []}
+    assert json.loads(queues.read_text()) == {"queues": []}
