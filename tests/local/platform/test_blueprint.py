@@ -30,12 +30,6 @@ from tests.e2e.caller import NEEDS_ORDERS
 
 ADDRESSES = Addresses(PlatformPorts(host=1, service_bus=2, admin=3, blob=4, queue=5, table=6))
 _PORTS = replace(PlatformPorts(host=1).split(), scheduler=2, agents=3, supervisor=4)
-_HOSTS = {
-    AppRole.FRONT: PartName.HOST,
-    AppRole.SCHEDULER: PartName.SCHEDULER,
-    AppRole.AGENTS: PartName.AGENTS,
-    AppRole.SUPERVISOR: PartName.SUPERVISOR,
-}
 
 
 @pytest.fixture(autouse=True)
@@ -48,18 +42,18 @@ def _part(name: PartName, options: PlatformOptions | None = None) -> Part:
     return next(part for stage in stages for part in stage if part.name is name)
 
 
-def test_azurite_and_the_broker_stop_after_the_host_within_five_seconds() -> None:
-    """It settles its messages and writes its last rows. Each stage stops as slowly as its slowest part."""
+def test_azurite_and_the_broker_start_before_the_host_and_stop_after_it() -> None:
+    """It settles its messages and writes its last rows, within five seconds in sum.
+
+    It starts beside them, loads the app when they answer, and when it stops, it finishes functions.
+    """
     stages = platform_stages(PlatformOptions(), ADDRESSES)
     assert [[part.name for part in stage] for stage in stages] == [
         [PartName.AZURITE, PartName.BROKER],
         [PartName.HOST],
     ]
+    # Each stage stops as slowly as its slowest part.
     assert sum(max(part.stop_within for part in stage) for stage in stages) < 5
-
-
-def test_the_host_loads_the_app_when_azurite_and_the_broker_answer() -> None:
-    """It starts beside them. When it stops, it finishes functions and releases messages."""
     assert _part(PartName.HOST).after == {
         PartName.AZURITE: ("--after", ADDRESSES.table),
         PartName.BROKER: ("--after", "127.0.0.1:2"),
@@ -81,22 +75,17 @@ def test_the_host_imports_the_apps_modules_early(tmp_path: Path) -> None:
     assert imported_modules(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "folder", "is_crash_safe"),
-    [
-        (PartName.AZURITE, "azurite", False),
-        (PartName.BROKER, "servicebus", True),
-        (PartName.HOST, "host", True),
-    ],
-)
-def test_each_part_keeps_its_state_in_its_own_folder(
-    tmp_path: Path, name: PartName, folder: str, *, is_crash_safe: bool
-) -> None:
+def test_each_part_keeps_its_state_in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are the folders that `reset` deletes. Only an Azurite that saves its tables is not crash-safe."""
-    part = _part(name, PlatformOptions(data=tmp_path))
-    assert str(tmp_path / folder) in part.command
-    assert part.crash_safe is is_crash_safe
-    assert _part(name, PlatformOptions(in_memory_storage=True)).crash_safe
+    folders = {PartName.AZURITE: "azurite", PartName.BROKER: "servicebus", PartName.HOST: "host"}
+    for name, folder in folders.items():
+        part = _part(name, PlatformOptions(data=tmp_path))
+        assert str(tmp_path / folder) in part.command
+        assert part.crash_safe is (name is not PartName.AZURITE)
+        assert _part(name, PlatformOptions(in_memory_storage=True)).crash_safe
+    monkeypatch.setattr(blueprint, "_AZURITE", tmp_path / "missing")
+    with pytest.raises(StartRefusedError, match="make setup"):
+        platform_stages(PlatformOptions(), ADDRESSES)
 
 
 @pytest.mark.parametrize(("in_memory", "folder"), [(False, "."), (True, "in-memory")])
@@ -132,13 +121,6 @@ def test_the_queues_and_hubs_are_those_that_the_app_declares(tmp_path: Path) -> 
     assert str(ROOT / "infra" / "queues.json") in chosen.command
 
 
-def test_a_missing_azurite_is_refused_with_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It comes with `make setup`."""
-    monkeypatch.setattr(blueprint, "_AZURITE", tmp_path / "missing")
-    with pytest.raises(StartRefusedError, match="make setup"):
-        platform_stages(PlatformOptions(), ADDRESSES)
-
-
 _BAD = b"HTTP/1.1 503 Busy\r\nConnection: close\r\n\r\nstill starting"
 _GOOD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nfine"
 
@@ -158,23 +140,20 @@ async def _answering(*answers: bytes) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/health"
 
 
-async def test_a_bad_answer_is_asked_again() -> None:
-    """Until it is a good one; `any_status` accepts any HTTP: Azurite answers 400 to a plain GET."""
+async def test_a_bad_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it is a good one; `any_status` accepts any HTTP: Azurite answers 400 to a plain GET.
+
+    The error has the last bad answer.
+    """
     async with _answering(_BAD, b"no HTTP", _GOOD) as url:
         await readiness.until_answered(Readiness(url))
     async with _answering(b"no HTTP", _BAD) as url:
         await readiness.until_answered(Readiness(url, any_status=True))
-
-
-@pytest.mark.parametrize(("answer", "said"), [(_BAD, "503 still starting"), (b"?", "not HTTP")])
-async def test_the_last_bad_answer_is_in_the_error(
-    monkeypatch: pytest.MonkeyPatch, answer: bytes, said: str
-) -> None:
-    """The developer sees what the part said."""
     monkeypatch.setattr(readiness, "_READY_WITHIN", 3.0)
-    async with _answering(answer) as url:
-        with pytest.raises(TimeoutError, match=said):
-            await readiness.until_answered(Readiness(url))
+    for answer, said in ((_BAD, "503 still starting"), (b"?", "not HTTP")):
+        async with _answering(answer) as url:
+            with pytest.raises(TimeoutError, match=said):
+                await readiness.until_answered(Readiness(url))
 
 
 def _hosts(folder: Path, **settings: str) -> dict[AppRole, Part]:
@@ -186,28 +165,28 @@ def _hosts(folder: Path, **settings: str) -> dict[AppRole, Part]:
 @NEEDS_ORDERS
 def test_each_role_has_a_host_with_a_port_and_a_folder_of_its_own(tmp_path: Path) -> None:
     """Also where the host keeps its keys, and the Scheduler's its instances."""
-    for role, part in _hosts(tmp_path).items():
-        assert (part.name, part.environment["ROLES"]) == (_HOSTS[role], role.value)
-        assert str(tmp_path / part.name) in part.command
-    ports = [part.command[part.command.index("--port") + 1] for part in _hosts(tmp_path).values()]
-    assert ports == ["1", "2", "3", "4"]
+    names = [PartName.HOST, PartName.SCHEDULER, PartName.AGENTS, PartName.SUPERVISOR]
+    hosts = _hosts(tmp_path)
+    assert [part.name for part in hosts.values()] == names
+    assert [*hosts] == [AppRole.FRONT, AppRole.SCHEDULER, AppRole.AGENTS, AppRole.SUPERVISOR]
+    for port, part in enumerate(hosts.values(), 1):
+        options = dict(pairwise(part.command))
+        assert (options["--port"], options["--data"]) == (str(port), str(tmp_path / part.name))
     assert Addresses(_PORTS).operators == "http://127.0.0.1:4"
     assert Addresses(PlatformPorts(host=1)).operators == Addresses(PlatformPorts(host=1)).host
 
 
 @NEEDS_ORDERS
 def test_agents_do_not_know_where_the_state_store_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor from the environment or a file; their store is the same account, or is named."""
+    """Nor from the environment or a file; their store is the same account, or is named.
+
+    Agents that are all elsewhere have no host: it would have no function, and not start.
+    """
     monkeypatch.setenv("StateStore", "the environment's")
     for role, part in _hosts(tmp_path, StateStore="one").items():
         assert bool(part.environment["StateStore"]) is (role is not AppRole.AGENTS)
         assert part.environment["AgentStore"] == "one"
     assert _hosts(tmp_path, AgentStore="own")[AppRole.AGENTS].environment["AgentStore"] == "own"
-
-
-@NEEDS_ORDERS
-def test_agents_that_are_all_elsewhere_have_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would have no function, and a host without one does not start."""
     others = set(AppRole) - {AppRole.AGENTS}
     assert _hosts(tmp_path, AGENTS_ELSEWHERE=" payment").keys() == others
     monkeypatch.setenv("AGENTS_ELSEWHERE", "payment")
