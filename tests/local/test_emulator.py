@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -62,7 +61,7 @@ def _check(
 ) -> subprocess.CompletedProcess[str]:
     """Run a copy of the script in a project of its own, with a `func` or without."""
     tools, script = folder / "tools", folder / "local" / "emulator" / "check"
-    tools.mkdir()
+    tools.mkdir(parents=True)
     script.parent.mkdir(parents=True)
     shutil.copy(ROOT / "local" / "emulator" / "check", script)
     for name in _TOOLS:
@@ -82,34 +81,30 @@ def _free_port() -> int:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("func", "settings", "code", "printed"),
-    [
-        (None, True, 3, "not run: no func here\n"),
-        ("exit 0", False, 3, "cp local.settings.sample.json local.settings.json"),
-        ("echo 'Python 3.7.x to 3.12.x is required'; exit 1", True, 1, "3.7.x to 3.12.x is required"),
-    ],
-)
-def test_check_that_is_not_run_is_neither_green_nor_a_failure(
-    tmp_path: Path, func: str | None, code: int, printed: str, *, settings: bool
-) -> None:
-    """The reason is printed; a func that ends is a failure with its last lines."""
-    done = _check(tmp_path, func=func, settings=settings)
-    assert done.returncode == code
-    assert printed in done.stderr
+def test_check_that_is_not_run_is_neither_green_nor_a_failure(tmp_path: Path) -> None:
+    """The reason is printed; a func that ends is a failure with its last lines.
 
-
-@pytest.mark.process
-def test_what_answers_there_already_is_not_taken_for_func(tmp_path: Path) -> None:
-    """Otherwise the other server would be verified in place of func."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    try:
-        done = _check(tmp_path, func="exit 0", port=server.server_port)
-    finally:
-        server.shutdown()
+    Another server that answers there would be verified in place of func.
+    """
+    too_old = "echo 'Python 3.7.x to 3.12.x is required'; exit 1"
+    cases = {
+        "not run: no func here\n": _check(tmp_path / "1", func=None),
+        "cp local.settings.sample.json local": _check(tmp_path / "2", func="exit 0", settings=False),
+        "3.7.x to 3.12.x is required": _check(tmp_path / "3", func=too_old),
+    }
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        serving = threading.Thread(target=_answer_once, args=(server,))
+        serving.start()
+        port = server.getsockname()[1]
+        cases["something else answers"] = _check(tmp_path / "4", func="exit 0", port=port)
         serving.join()
-        server.server_close()
-    assert done.returncode == 3
-    assert "something else answers" in done.stderr
+    assert [each.returncode for each in cases.values()] == [3, 3, 1, 3]
+    for printed, done in cases.items():
+        assert printed in done.stderr
+
+
+def _answer_once(server: socket.socket) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n")

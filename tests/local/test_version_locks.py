@@ -90,28 +90,22 @@ def test_lock_outlives_its_version_and_functions_of_steps_may_change(folders: Pa
     assert len(check(folders, [Registration(_line(PICK))])) == 1
 
 
-def test_command_locks(capsys: pytest.CaptureFixture[str]) -> None:
-    """Here all versions are locked already."""
-    assert main(["workflows", "lock"]) == 0
-    assert capsys.readouterr().out == "all versions of all workflows are locked, as they are\n"
-
-
 def test_command_names_the_locked_versions(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """There is a file to commit."""
-    registrations = [Registration(_line(version=2), older=(_line(),))]
-    monkeypatch.setattr(version_locks, "unlocked", lambda: unlocked(folders, registrations))
-    monkeypatch.setattr(version_locks, "lock", lambda: lock(folders, registrations))
+    """There is a file to commit; here all versions are locked already.
+
+    A definition that cannot work is named in one line, with the exit code of a refusal.
+    """
     assert main(["workflows", "lock"]) == 0
+    assert capsys.readouterr().out == "all versions of all workflows are locked, as they are\n"
+    registrations = [Registration(_line(version=2), older=(_line(),))]
+    with monkeypatch.context() as changed:
+        changed.setattr(version_locks, "unlocked", lambda: unlocked(folders, registrations))
+        changed.setattr(version_locks, "lock", lambda: lock(folders, registrations))
+        assert main(["workflows", "lock"]) == 0
     text = "version 2 of workflow 'line' is locked now: commit its versions.lock\n"
     assert capsys.readouterr().out == text
-
-
-def test_definition_that_cannot_work_is_named_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As at start, with the exit code of a refusal."""
 
     def refuse() -> None:
         raise DefinitionError('workflow "stays": steps: 0 steps: use 1 to 90')

@@ -58,30 +58,24 @@ async def test_every_event_of_every_instance_is_counted() -> None:
         assert await history_events(session, ["one"], figures) == 16
 
 
-def test_counts_of_a_phase_exclude_earlier_phases() -> None:
-    """Each count separately."""
-    before, after = Figures(1, 2, 3, 4, 5, 6, 7), Figures(11, 22, 33, 44, 55, 66, 77)
-    assert after.since(before) == Figures(10, 20, 30, 40, 50, 60, 70)
+async def test_counts_of_all_hosts_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order may have its run in one host, and its end in another; it is complete when both are.
 
-
-async def test_counts_of_all_hosts_are_summed() -> None:
-    """An order may have its run in one host, and its end in another."""
+    Orders that do not end are named. The counts of a phase exclude those of earlier phases.
+    """
+    monkeypatch.setattr(orders, "_PATIENCE", 3.0)
+    shown = set[int]()
     async with AsyncExitStack() as stack:
         sessions = []
         for runs, ended in ((1, 3), (4, 0)):
             server = await stack.enter_async_context(TestServer(_host(runs, ended)))
             sessions.append(await stack.enter_async_context(aiohttp.ClientSession(server.make_url("/"))))
         assert await completed_orders(sessions, "agent_replies") == 3
-
-
-async def test_orders_that_do_not_end_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An order is complete when its orchestration and its last function are."""
-    monkeypatch.setattr(orders, "_PATIENCE", 3.0)
-    shown = set[int]()
-    async with TestServer(_host(4, 3)) as server, aiohttp.ClientSession(server.make_url("/")) as session:
         with pytest.raises(TimeoutError, match=r"^2 orders were not completed within 3 s$"):
-            await until_completed([session], "agent_replies", 5, shown.add)
+            await until_completed(sessions, "agent_replies", 5, shown.add)
     assert shown == {3}
+    before, after = Figures(1, 2, 3, 4, 5, 6, 7), Figures(11, 22, 33, 44, 55, 66, 77)
+    assert after.since(before) == Figures(10, 20, 30, 40, 50, 60, 70)
 
 
 @pytest.mark.parametrize("workload", [ORDERS, FIVE_STEPS])

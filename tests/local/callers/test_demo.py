@@ -54,21 +54,14 @@ async def test_all_are_followed_to_their_end() -> None:
     assert screen.getvalue().splitlines() == [*submitted, *finished]
 
 
-async def test_deliveries_go_in_one_request() -> None:
-    """The size of a batch is limited."""
-    canned = CannedDeliveries()
+@pytest.mark.parametrize("service", ["packages", "drones", "deliveries"])
+async def test_what_was_not_undone_at_its_service_is_found(service: str) -> None:
+    """Although the application says that it was. The size of a batch is limited."""
+    canned = CannedDeliveries(left_behind=frozenset({service}))
     async with canned_api(deliveries=canned) as url:
         result = await _run(url, 0, 501)
     assert canned.batches == [500, 1]
     assert len(result.batch_seconds) == 2
-    assert result.all_as_expected
-
-
-@pytest.mark.parametrize("service", ["packages", "drones", "deliveries"])
-async def test_what_was_not_undone_at_its_service_is_found(service: str) -> None:
-    """Although the application says that it was."""
-    async with canned_api(deliveries=CannedDeliveries(left_behind=frozenset({service}))) as url:
-        result = await _run(url, 0, 8)
     assert not result.all_as_expected
     unmet = {each.case: result.unmet(each) for each in result.submissions if result.unmet(each)}
     assert unmet == {Case.NO_DRONE: f"there is still something at {service}"}
@@ -94,32 +87,25 @@ async def test_what_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     assert [result.unmet(each) for each in result.submissions] == ["Processing", "Processing"]
 
 
-async def test_a_refused_order_ends_the_demo() -> None:
-    """An API that refuses the sample gets no further requests, and the demo prints its reason."""
+async def test_demo_that_can_not_succeed_ends_with_the_reason_or_the_fix(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An API that refuses the sample gets no further requests; an application may serve no samples.
+
+    Without `deliveries`, the error names the option that omits them, and no order is submitted.
+    """
     async with canned_api(submit_status=503) as url:
         with pytest.raises(OrderRefusedError, match=r"503.*canned"):
             await _run(url, 50)
-
-
-async def test_without_sample_services_the_error_names_the_fix() -> None:
-    """An application elsewhere may not serve them."""
     async with canned_api(deliveries=CannedDeliveries(has_services=False)) as url:
         with pytest.raises(OrderRefusedError, match=r"SAMPLE_SERVICES=1.*--deliveries 0"):
             await _run(url, 1, 8)
-
-
-async def test_without_the_workflow_the_demo_is_refused_in_one_line(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Without `deliveries`, the error names the option that omits them, and no order is submitted."""
     async with canned_api() as url:
-        assert await asyncio.to_thread(main, ["demo", "--orders", "2", "--url", url]) == 2
-        assert capsys.readouterr() == (
-            "",
-            "There is no resource 'deliveries' here: leave it out with `--deliveries 0`.\n",
-        )
-        arguments = ["demo", "--orders", "2", "--deliveries", "0", "--url", url]
-        assert await asyncio.to_thread(main, arguments) == 0
+        arguments = ["demo", "--orders", "2", "--url", url]
+        assert await asyncio.to_thread(main, arguments) == 2
+        line = "There is no resource 'deliveries' here: leave it out with `--deliveries 0`.\n"
+        assert capsys.readouterr() == ("", line)
+        assert await asyncio.to_thread(main, [*arguments, "--deliveries", "0"]) == 0
 
 
 def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> OrderStatus:
@@ -128,22 +114,15 @@ def _order(state: OrderState, steps: dict[str, str], last_error: str | None = No
     return OrderStatus(id="a", state=state, submitted_at=at, steps=shown, last_error=last_error)
 
 
-def test_a_delivery_names_its_id_and_its_reply_queue() -> None:
-    """Without a queue it names none."""
-    submission = Submission("demo-1", Case.NEAR)
-    assert submission.in_batch("notices-demo") == SAMPLE_DELIVERY | {
-        "id": "demo-1",
-        "reply_to": "notices-demo",
-    }
-    assert submission.in_batch(None) == SAMPLE_DELIVERY | {"id": "demo-1"}
-
-
 def test_a_few_deliveries_try_every_case() -> None:
-    """And every submission has an id of its own."""
+    """Every submission has an id of its own, and names its reply queue, if there is one."""
     made = submissions(2, 8)
     assert [each.case for each in made[:2]] == [Case.ORDER, Case.ORDER]
     assert {each.case for each in made[2:6]} == set(Case) - {Case.ORDER}
     assert len({each.id for each in made}) == 10
+    near = Submission("demo-1", Case.NEAR)
+    assert near.in_batch() == SAMPLE_DELIVERY | {"id": "demo-1"}
+    assert near.in_batch("notices-demo") == near.in_batch() | {"reply_to": "notices-demo"}
 
 
 def test_an_unexpected_outcome_is_described() -> None:
@@ -161,34 +140,24 @@ def test_an_unexpected_outcome_is_described() -> None:
     assert expectation.unmet(_order(OrderState.PROCESSED, steps)) == "Processed, but drone None"
 
 
-async def _screen(*life: str | None, terminal: bool = False) -> str:
+async def _screen(*life: str | None) -> list[str]:
     """Return the printed lines of an order with the states of `life`."""
     screen = io.StringIO()
     async with canned_api(life) as url:
-        await show_one_order(url.rstrip("/"), Console(file=screen, force_terminal=terminal, width=100))
-    return screen.getvalue()
+        await show_one_order(url.rstrip("/"), Console(file=screen, width=100))
+    return screen.getvalue().splitlines()
 
 
 async def test_each_change_is_a_line_where_there_is_no_terminal() -> None:
-    """A log file shows the same progress; an unchanged state is not repeated."""
-    lines = (await _screen(None, "Pending", "Processing", "Processing", "Processed")).splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "Submitted:",
-        "Pending",
-        "Processing",
-        "Processed",
-        "Processed",
-    ]
+    """A log file shows the same progress; an unchanged state is not repeated. An error has its reason.
+
+    The command to try next can be pasted into a shell as it is.
+    """
+    lines = await _screen(None, "Pending", "Processing", "Processing", "Processed")
+    states = ["Submitted:", "Pending", "Processing", "Processed", "Processed"]
+    assert [line.split()[0] for line in lines] == states
     assert lines[-1] == "Processed after 0.25 s"
-
-
-async def test_the_reason_of_an_error_is_shown() -> None:
-    """It is the API's last error, in the last line."""
-    assert (await _screen("Error")).splitlines()[-1] == "Error after 0.25 s: the card was refused"
-
-
-def test_the_command_to_try_next_sends_the_sample_order() -> None:
-    """It can be pasted into a shell as it is."""
+    assert (await _screen("Error"))[-1] == "Error after 0.25 s: the card was refused"
     words = shlex.split(next_command("http://127.0.0.1:7071"))
     assert words[:3] == ["curl", "-i", "http://127.0.0.1:7071/api/orders"]
     assert json.loads(words[-1]) == SAMPLE_ORDER
@@ -202,10 +171,10 @@ def _order_in(
     return OrderStatus(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
 
 
-def _result(*orders: OrderStatus, never_seen: int = 0) -> DemoResult:
-    made = [Submission(order.id, Case.ORDER) for order in orders]
-    missing = [Submission(f"missing-{number}", Case.ORDER) for number in range(never_seen)]
-    return DemoResult(made + missing, {order.id: order for order in orders})
+def _result(*orders: OrderStatus) -> DemoResult:
+    return DemoResult(
+        [Submission(order.id, Case.ORDER) for order in orders], {order.id: order for order in orders}
+    )
 
 
 def _printed(result: DemoResult) -> list[list[str]]:
@@ -218,8 +187,8 @@ def _printed(result: DemoResult) -> list[list[str]]:
     ]
 
 
-def test_a_case_that_ended_as_expected_is_ticked() -> None:
-    """With its number."""
+def test_a_case_is_ticked_or_crossed() -> None:
+    """With its number; each exception is named and counted."""
     submissions = [Submission("a", Case.NEAR), Submission("b", Case.NO_DRONE)]
     orders = {
         "a": _order_in("a", OrderState.PROCESSED, 1, Case.NEAR),
@@ -229,16 +198,9 @@ def test_a_case_that_ended_as_expected_is_ticked() -> None:
     assert ["✓", "delivery near by, no transport", "1", "Processed", "1 Processed"] in rows
     assert ["✓", "delivery, drone refused", "1", "Compensated", "1 Compensated"] in rows
     assert not [row for row in rows if row[0] == "✗"]
-
-
-def test_a_case_with_one_exception_is_crossed() -> None:
-    """And each exception is named and counted."""
-    result = _result(
-        _order_in("a", OrderState.PROCESSED, 0.5),
-        _order_in("b", OrderState.PROCESSED, 0.5),
-        _order_in("c", OrderState.PENDING, None),
-        never_seen=1,
-    )
+    processed = [_order_in(name, OrderState.PROCESSED, 0.5) for name in "ab"]
+    result = _result(*processed, _order_in("c", OrderState.PENDING, None))
+    result.submissions.append(Submission("missing", Case.ORDER))
     row = ["✗", "order, paid", "4", "Processed", "2 Processed, 1 Pending, 1 never seen"]
     assert row in _printed(result)
 
@@ -256,10 +218,9 @@ def test_figures_are_the_services_own() -> None:
     assert ["orders/s", "1.0"] in rows
 
 
-@pytest.mark.parametrize(("percent", "value"), [(50, 50), (99, 99), (100, 100), (1, 1)])
-def test_figures_are_of_measured_values(percent: float, value: float) -> None:
+def test_figures_are_of_measured_values() -> None:
     """A percentile is the nearest rank; a rate is from the first submission to the last end."""
-    assert percentile(list(range(100, 0, -1)), percent) == value
+    assert [percentile(list(range(100, 0, -1)), each) for each in (50, 99, 100, 1)] == [50, 99, 100, 1]
     assert orders_per_second([_order_in("a", OrderState.PENDING, None)]) is None
     ended = [_order_in("a", OrderState.PROCESSED, 4), _order_in("b", OrderState.PROCESSED, 2)]
     assert orders_per_second(ended) == 0.5

@@ -8,12 +8,8 @@ from local.callers.cases import Case
 from local.callers.client import SAMPLE_ORDER
 
 
-def test_the_sample_order_is_one_that_the_application_takes() -> None:
-    """With all fields that it has."""
+def test_the_sample_order_is_accepted_and_takes_the_expected_step() -> None:
+    """With all fields that it has. A step that is renamed fails here, before any demo."""
     OrderPayload.model_validate(SAMPLE_ORDER)
-
-
-def test_expected_step_of_an_order_is_that_of_the_workflow() -> None:
-    """A step that is renamed fails here, before any demo."""
     assert Case.ORDER.resource == ORDERS.resource
     assert Case.ORDER.expectation.steps.keys() == ORDERS.steps.keys()
