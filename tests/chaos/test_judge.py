@@ -139,15 +139,11 @@ def test_defect_of_a_version_is_found(versions: tuple[TaskRecord, ...], expected
     assert expected in _judge(*versions, kind=MessageKind.COMPLETED).violations
 
 
-def test_record_that_disappears_is_found() -> None:
-    """No task is deleted during a run."""
-    judge = _processed()
-    judge.observe({})
-    assert judge.violations == ["t: its record is gone"]
-
-
 async def test_tables_that_do_not_answer_are_no_look() -> None:
-    """Azurite may be paused. A corrupt row is a violation, and a run without a look proves nothing."""
+    """Azurite may be paused. A corrupt row is a violation, and a run without a look proves nothing.
+
+    No task is deleted during a run.
+    """
 
     class UnresponsiveTables:
         error: Exception = TransientStorageError("paused")
@@ -161,22 +157,16 @@ async def test_tables_that_do_not_answer_are_no_look() -> None:
     tables.error = CorruptRowError("t|task", "no JSON")
     assert await judge.look(cast("Any", tables))
     assert "row t|task: no JSON" in judge.violations
+    judge = _processed()
+    judge.observe({})
+    assert judge.violations == ["t: its record is gone"]
 
 
 def test_service_sees_another_body_and_refuses_after_an_undo() -> None:
     """The faults of calls are violations, too: an effect key never has two bodies."""
     remotes = Remotes({"u": "pay"})
-    statuses = [remotes.take_effect(key, body).status for key, body in _CALLS]
+    calls = ((_DO, "{}"), (_DO, "{}"), (_DO, '{"n":2}'), (_UNDO, ""), (_DO, "{}"), ("u.r/pay/do", "{}"))
+    statuses = [remotes.take_effect(key, body).status for key, body in calls]
     assert statuses == [201, 204, 204, 204, 410, 400]
     assert remotes.faults == [f"{_DO}: two bodies"]
     assert remotes.effects[_DO] == Effect("{}", done=1, undone=True)
-
-
-_CALLS = (
-    (_DO, "{}"),
-    (_DO, "{}"),
-    (_DO, '{"n":2}'),
-    (_UNDO, ""),
-    (_DO, "{}"),
-    ("u.r/pay/do", "{}"),
-)

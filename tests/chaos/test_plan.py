@@ -14,28 +14,25 @@ import pytest
 from local.command_line import main
 from local.platform import INTERRUPTED, PlatformError
 from tests.chaos import command
-from tests.chaos.plan import LANES, FaultLane, InjectedFault, Scenario, make_plan
+from tests.chaos.plan import LANES, InjectedFault, Scenario, make_plan
 
 
-def test_same_seed_makes_the_same_plan() -> None:
-    """A run can be repeated, except for the races between processes; other seeds draw other plans."""
+def test_seed_decides_the_plan() -> None:
+    """A run can be repeated, except for the races between processes; other seeds draw other plans.
+
+    Each fault has its turn once in each round, first in one host and then in all.
+    """
     first, second, other = make_plan(7, 200, 60), make_plan(7, 200, 60), make_plan(8, 200, 60)
     assert first == second
-    for lane in FaultLane:
-        faults = list(islice(first.injections(lane), 50))
-        assert faults == list(islice(second.injections(lane), 50))
-        assert faults != list(islice(other.injections(lane), 50))
-
-
-def test_lanes_have_each_fault_once_in_each_round() -> None:
-    """Each fault has its turn, first in one host and then in all."""
     assert Counter(fault for lane in LANES.values() for fault in lane) == Counter(InjectedFault)
     for lane, faults in LANES.items():
-        injections = make_plan(3, 200, 60).injections(lane)
+        drawn = list(islice(first.injections(lane), 50))
+        assert drawn == list(islice(second.injections(lane), 50))
+        assert drawn != list(islice(other.injections(lane), 50))
         for everywhere in (False, True, False):
-            drawn = list(islice(injections, len(faults)))
-            assert Counter(each.fault for each in drawn) == Counter(faults)
-            assert {each.everywhere for each in drawn} == {everywhere}
+            in_turn, drawn = drawn[: len(faults)], drawn[len(faults) :]
+            assert Counter(each.fault for each in in_turn) == Counter(faults)
+            assert {each.everywhere for each in in_turn} == {everywhere}
 
 
 @pytest.mark.parametrize("orders", [10, 200])
@@ -54,21 +51,15 @@ def test_every_scenario_of_every_resource_has_its_orders(orders: int) -> None:
     assert set(plan.refused.values()) == {"payment", "drone"}
 
 
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, float, int]]:
-    """Return a list of the arguments with which runs were started; none really is."""
-    calls: list[tuple[int, int, float, int]] = []
+def test_run_takes_its_defaults_and_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 orders, seed 1, two hosts; the exit code is the run's."""
+    started: list[tuple[object, ...]] = []
 
-    async def chaos(seed: int, orders: int, minutes: float, hosts: int) -> int:
-        calls.append((seed, orders, minutes, hosts))
+    async def chaos(*given: object) -> int:
+        started.append(given)
         return 1
 
     monkeypatch.setattr(command, "chaos", chaos)
-    return calls
-
-
-def test_run_takes_its_defaults_and_its_options(started: list[tuple[int, int, float, int]]) -> None:
-    """200 orders, seed 1, two hosts; the exit code is the run's."""
     assert main(["chaos"]) == 1
     main(["chaos", "--seed", "5", "--orders", "30", "--minutes", "0.5", "--hosts", "3"])
     assert started == [(1, 200, 1.2, 2), (5, 30, 0.5, 3)]

@@ -63,31 +63,22 @@ async def test_settling_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "queue", "waits", "expected"),
+    ("record", "queue", "expected"),
     [
-        (None, {}, False, f"{ORDER}: it has no task"),
-        (_UNFINISHED, {}, False, f"{ORDER}: Pending in epoch 1: None"),
-        (
-            _PROCESSED,
-            {"name": "agent-replies", "scheduled": 1},
-            False,
-            "queue agent-replies holds 1 messages",
-        ),
-        (
-            _PROCESSED,
-            {"name": "notices-demo", "dead_lettered": 2},
-            False,
-            "queue notices-demo holds 2 messages",
-        ),
-        (_PROCESSED, {}, True, f"{ORDER}: its caller has no answer"),
+        (None, {}, f"{ORDER}: it has no task"),
+        (_UNFINISHED, {}, f"{ORDER}: Pending in epoch 1: None"),
+        (_PROCESSED, {"name": "agent-replies", "scheduled": 1}, "queue agent-replies holds 1 messages"),
+        (_PROCESSED, {"name": "notices-demo", "dead_lettered": 2}, "queue notices-demo holds 2 messages"),
+        (_PROCESSED, None, f"{ORDER}: its caller has no answer"),
     ],
 )
 async def test_leftover_is_named(
-    record: TaskRecord | None, queue: dict[str, Any], expected: str, *, waits: bool
+    record: TaskRecord | None, queue: dict[str, Any] | None, expected: str
 ) -> None:
     """When the time is over, there is a line for each leftover."""
     tables = _Tables({} if record is None else {ORDER: record})
-    assert await _settled(tables, queue, within=0.03, waits=waits) == [expected]
+    leftovers = await _settled(tables, queue or {}, within=0.03, waits=queue is None)
+    assert leftovers == [expected]
 
 
 async def _settled(

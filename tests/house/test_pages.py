@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -22,14 +22,10 @@ _README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_readme_is_one_page_and_begins_with_a_command() -> None:
-    """Details are on separate pages; a newcomer finds the first command without scrolling."""
+    """Details are on separate pages; a newcomer finds the first command without scrolling. Targets exist."""
     lines = _README.splitlines()
     assert len(lines) <= 150
     assert "make run" in lines[:20]
-
-
-def test_targets_of_the_readme_exist() -> None:
-    """Each command can be pasted."""
     targets = set(re.findall(r"`make ([a-z-]+)`", _README))
     assert targets, "the README names no target"
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -81,12 +77,8 @@ def test_actions_are_counted_as_microsoft_counts_them() -> None:
     assert of_ours(_ORDER)[ACTIONS] == 3
     # A request, five activities, and six episodes.
     assert of_plain(5, _ORDER)[EXECUTIONS] == 12
-
-
-def test_one_back_end_is_paid_for_at_a_time() -> None:
-    """The figure of the other back end is left out."""
     used = dict.fromkeys(METERS, 0.0) | {HUB_REQUESTS: 100.0, ACTIONS: 100.0}
-    assert tables.dollars(used, instead_of=ACTIONS) == pytest.approx(4.0)
+    assert tables.dollars(used, instead_of=ACTIONS) == pytest.approx(4.0)  # of one back end
 
 
 _LEVELLING = (ROOT / "docs/load-levelling.md").read_text(encoding="utf-8")
@@ -124,15 +116,15 @@ def test_times_in_the_text_are_those_of_the_code() -> None:
     assert requests["properties"]["deadLetteringOnMessageExpiration"] is False
 
 
-@pytest.mark.parametrize("opened", [http_session, once_session])
-async def test_every_call_finds_a_connection(opened: Any) -> None:
+async def test_every_call_finds_a_connection() -> None:
     """No limit on calls is higher than the limit on connections."""
-    async with opened.__wrapped__() as session:
-        limits = (session.connector.limit, session.connector.limit_per_host)
-    connections = min(limit for limit in limits if limit > 0)  # 0: no limit
-    assert f"{connections} connections" in _LEVELLING
-    assert _HOST_JSON["extensions"]["serviceBus"]["maxConcurrentCalls"] <= connections
-    assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections
+    for opened in (http_session, once_session):
+        async with cast("Any", opened).__wrapped__() as session:
+            limits = (session.connector.limit, session.connector.limit_per_host)
+        connections = min(limit for limit in limits if limit > 0)  # 0: no limit
+        assert f"{connections} connections" in _LEVELLING
+        assert _HOST_JSON["extensions"]["serviceBus"]["maxConcurrentCalls"] <= connections
+        assert _HOST_JSON["extensions"]["durableTask"]["maxConcurrentActivityFunctions"] <= connections
 
 
 def _leaves(section: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:

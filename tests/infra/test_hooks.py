@@ -54,12 +54,14 @@ def _set(hook: str, folder: Path, **environment: str) -> list[str]:
     return [line for line in _calls(hook, folder, **environment) if line.startswith("env set ")]
 
 
-def test_key_is_random_the_first_time(tmp_path: Path) -> None:
-    """It has 32 bytes; a second environment has another."""
+def test_key_is_random_the_first_time_and_deleted_when_the_vault_has_it(tmp_path: Path) -> None:
+    """It has 32 bytes; a second environment has another. A key passed again would be a new version."""
     [first] = _set("preprovision", tmp_path)
     [_, second] = _set("preprovision", tmp_path)
     assert re.fullmatch(r"env set SAMPLE_SERVICES_KEY [0-9a-f]{64}", first)
     assert first != second
+    deleted = _set("postprovision", tmp_path, SAMPLE_SERVICES_KEY="made")
+    assert deleted[2:] == ["env set SAMPLE_SERVICES_KEY "]
 
 
 _HERE, _ELSEWHERE = "SAMPLE_SERVICES_KEY_MADE", "AZD_DEPLOYED"
@@ -68,25 +70,25 @@ _HERE, _ELSEWHERE = "SAMPLE_SERVICES_KEY_MADE", "AZD_DEPLOYED"
 @pytest.mark.parametrize(
     ("environment", "is_created"),
     [
-        pytest.param({_HERE: "all"}, False, id="provisioned from here"),
-        pytest.param({_ELSEWHERE: "all"}, False, id="provisioned from another machine"),
-        pytest.param({_HERE: "split", "ROLES_SPLIT": "True"}, False, id="an app for each role, from here"),
-        pytest.param(
-            {_HERE: "all", _ELSEWHERE: "split", "ROLES_SPLIT": "true"},
-            False,
-            id="roles were split from another machine",
-        ),
-        pytest.param({"SAMPLE_SERVICES_KEY": "chosen"}, False, id="chosen, or left by a failed attempt"),
-        pytest.param({"SAMPLE_SERVICES": "False"}, False, id="without sample services"),
-        pytest.param({_HERE: "all", "ROLES_SPLIT": "true"}, True, id="roles are split"),
-        pytest.param({_ELSEWHERE: "split", "ROLES_SPLIT": "false"}, True, id="roles are put together"),
-        pytest.param({_HERE: "", "SAMPLE_SERVICES": "True"}, True, id="samples are new"),
+        ({_HERE: "all"}, False),
+        ({_ELSEWHERE: "all"}, False),
+        ({_HERE: "split", "ROLES_SPLIT": "True"}, False),
+        ({_HERE: "all", _ELSEWHERE: "split", "ROLES_SPLIT": "true"}, False),
+        ({"SAMPLE_SERVICES_KEY": "chosen, or left by a failed attempt"}, False),
+        ({"SAMPLE_SERVICES": "False"}, False),
+        ({_HERE: "all", "ROLES_SPLIT": "true"}, True),
+        ({_ELSEWHERE: "split", "ROLES_SPLIT": "false"}, True),
+        ({_HERE: "", "SAMPLE_SERVICES": "True"}, True),
     ],
+    ids=str,
 )
 def test_key_is_created_for_new_vaults_only(
     environment: dict[str, str], tmp_path: Path, *, is_created: bool
 ) -> None:
-    """A new vault has no secret under its name; provisioning an existing one again changes nothing."""
+    """A new vault has no secret under its name; provisioning an existing one again changes nothing.
+
+    It may have been provisioned from here or from another machine; split roles have other vaults.
+    """
     keys = _set("preprovision", tmp_path, **environment)
     assert [key.startswith("env set SAMPLE_SERVICES_KEY ") for key in keys] == [True] * is_created
 
@@ -98,26 +100,19 @@ def test_templates_output_the_vaults_with_the_key() -> None:
     assert (outputs["defaults"], outputs["split: app"], outputs["without samples"]) == ("all", "split", "")
 
 
-def test_key_is_deleted_when_the_vault_has_it(tmp_path: Path) -> None:
-    """A key that was passed again would be a new version in the vault."""
-    assert _set("postprovision", tmp_path, SAMPLE_SERVICES_KEY="made") == ["env set SAMPLE_SERVICES_KEY "]
+_SPLIT = {"AZURE_OPERATORS_FUNCTION_NAME": "func-1-su"}
 
 
 @pytest.mark.parametrize(
     ("environment", "keys"),
     [
-        pytest.param({}, None, id="not requested"),
-        pytest.param({"VERIFY": "true"}, "default-key, no other and no token", id="function keys"),
-        pytest.param({"VERIFY": "True", "VERIFY_KEY": "adas"}, "adas, no other and no token", id="own key"),
-        pytest.param(
-            {"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"}, "default-key, no other and a-token", id="sign-in"
-        ),
-        pytest.param(
-            {"VERIFY": "true", "AZURE_OPERATORS_FUNCTION_NAME": "func-1-su"},
-            "default-key, operators-key and no token",
-            id="an app for each role",
-        ),
+        ({}, None),
+        ({"VERIFY": "true"}, "default-key, no other and no token"),
+        ({"VERIFY": "True", "VERIFY_KEY": "adas"}, "adas, no other and no token"),
+        ({"VERIFY": "true", "SIGN_IN_CLIENT_ID": "id"}, "default-key, no other and a-token"),
+        ({"VERIFY": "true", **_SPLIT}, "default-key, operators-key and no token"),
     ],
+    ids=["not requested", "function keys", "own key", "sign-in", "an app for each role"],
 )
 def test_deployment_is_verified_on_request(
     environment: dict[str, str], keys: str | None, tmp_path: Path
