@@ -87,11 +87,6 @@ def test_report_is_coloured_on_a_terminal_only(capsys: pytest.CaptureFixture[str
         assert "judged by the replies" in text
 
 
-def test_reply_that_is_nested_too_deeply_is_empty() -> None:
-    """It does not end the kit's listening."""
-    assert content_of(b"[" * 100_000) == {}
-
-
 @pytest.mark.night
 @pytest.mark.process
 @pytest.mark.parametrize(
@@ -215,22 +210,23 @@ def test_check_names_its_rule(check: Check) -> None:
     assert f"\n{named[1]}. **" in _PAGE if named[1] else f"\n### {named[2]}\n" in _PAGE
 
 
-async def test_effects_of_one_key_in_two_lines_add_up() -> None:
-    """Two processes with a ledger each are two effects. A count is a number from 0 on, in digits."""
-    counts = await count_effects("printf 't-1.3f9a0c27/payment/do 1\\nt-1.3f9a0c27/payment/do 1\\n'")
-    assert counts["t-1.3f9a0c27/payment/do"] == 2
+async def test_what_commands_and_replies_print_is_read(tmp_path: Path) -> None:
+    """Two processes with a ledger each are two effects. A count is a number from 0 on, in digits.
+
+    A line that holds may be longer than one read; a command that ends within it does not hold. A reply that
+    is nested too deeply does not end the kit's listening.
+    """
+    (tmp_path / "counts").write_text("t-1.3f9a0c27/payment/do 1\n" * 2)
+    assert await count_effects(f"cat {tmp_path}/counts") == {"t-1.3f9a0c27/payment/do": 2}
     for line in ("t/payment/do -1", "t/payment/do 1_0", "0x1 t/payment/do"):
         with pytest.raises(CommandFailedError, match="a count"):
             await count_effects(f"echo '{line}'")
-
-
-async def test_only_a_line_holds() -> None:
-    """It may be longer than one read; a command that ends within it does not hold."""
     async with holding(f"{sys.executable} -c \"print('x' * 200_000, flush=True); input()\"", Mock()):
         pass
     with pytest.raises(CommandFailedError, match="printed no line"):
         async with holding("printf held", Mock()):
             pass
+    assert content_of(b"[" * 100_000) == {}
 
 
 @pytest.mark.parametrize(
