@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -65,10 +65,7 @@ def queues_named(names: Iterable[str]) -> BrokerConfig:
 
 
 def _validated(document: Any, source: str) -> BrokerConfig:
-    try:
-        parsed = _Document.model_validate(document)
-    except ValidationError as error:
-        raise ConfigurationError(f"{source}: {_first_problem(error, document)}") from error
+    parsed = validated(_Document, (_Queue, _Properties), document, source)
     names = [queue.name.lower() for queue in parsed.queues]
     for queue in parsed.queues:
         if names.count(queue.name.lower()) > 1:
@@ -101,13 +98,43 @@ _TIME_TO_LIVE = BeforeValidator(_duration(timedelta(seconds=1)))
 _DUPLICATE_WINDOW = BeforeValidator(_duration(timedelta(seconds=20), timedelta(days=7)))
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A part of a configuration file. Descriptions of fields say what is allowed, for the error text."""
+
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
 
 
-class _Properties(_Strict):
-    """A queue's properties. A description says what is allowed, for the error text."""
+def validated[Document: Strict](
+    kind: type[Document], parts: Sequence[type[Strict]], document: Any, source: str
+) -> Document:
+    """Return a document with entries of the types `parts`. Raises ConfigurationError."""
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        raise ConfigurationError(f"{source}: {_first_problem(error, (kind, *parts), document)}") from error
 
+
+def _first_problem(error: ValidationError, models: Sequence[type[Strict]], document: Any) -> str:
+    """Return the first problem: the queue or hub, the property, and what is allowed."""
+    problem = error.errors()[0]
+    location, where = problem["loc"], ""
+    match location:
+        case (str(group), int(index), *inner):
+            entry = document[group][index]
+            name = entry.get("name") if isinstance(entry, dict) else None
+            where = f"{group.removesuffix('s')} '{name}': " if name else f"entry {index + 1}: "
+            location = tuple(inner)
+    names = [part for part in location if isinstance(part, str)]
+    name = names[-1] if names else ""
+    allowed = {field.alias: field.description for model in models for field in model.model_fields.values()}
+    if problem["type"] == "extra_forbidden":
+        known = [str(field.alias) for field in models[-1].model_fields.values()] if names[:-1] else []
+        return f"{where}'{name}' is not known here" + (f"; allowed are {', '.join(known)}" if known else "")
+    found = "is missing" if problem["type"] == "missing" else f"{json.dumps(problem['input'])} is not allowed"
+    return f"{where}{name}{': ' if name else ''}{found}; allowed is {allowed.get(name, 'an object')}"
+
+
+class _Properties(Strict):
     lock_duration: Annotated[timedelta, _LOCK] = Field(
         timedelta(minutes=1), description="an ISO 8601 duration from PT5S to PT5M"
     )
@@ -137,7 +164,7 @@ class _Properties(_Strict):
         )
 
 
-class _Queue(_Strict):
+class _Queue(Strict):
     name: str = Field(
         pattern=QUEUE_NAME,
         description="up to 260 letters, digits and . - _ / with a letter or digit first and last",
@@ -145,38 +172,5 @@ class _Queue(_Strict):
     properties: _Properties = Field(_Properties(), description="an object")
 
 
-class _Document(_Strict):
+class _Document(Strict):
     queues: list[_Queue] = Field(description="a list of queues")
-
-
-_ALLOWED = {
-    field.alias or name: field.description
-    for model in (_Properties, _Queue, _Document)
-    for name, field in model.model_fields.items()
-}
-
-
-def _first_problem(error: ValidationError, document: Any) -> str:
-    """Return the first problem: the queue, the property, and what is allowed."""
-    problem = error.errors()[0]
-    location = problem["loc"]
-    where = ""
-    match location:
-        case (str(group), int(index), *_):
-            where = f"{_label(document[group][index], index)}: "
-    name = location[-1] if location and isinstance(location[-1], str) else ""
-    if problem["type"] == "extra_forbidden":
-        known = (
-            [field.alias for field in _Properties.model_fields.values()] if "properties" in location else []
-        )
-        return f"{where}'{name}' is not known here" + (
-            f"; allowed are {', '.join(map(str, known))}" if known else ""
-        )
-    allowed = _ALLOWED.get(name, "an object")
-    found = "is missing" if problem["type"] == "missing" else f"{json.dumps(problem['input'])} is not allowed"
-    return f"{where}{name}{': ' if name else ''}{found}; allowed is {allowed}"
-
-
-def _label(entry: object, index: int) -> str:
-    name = entry.get("name") if isinstance(entry, dict) else None
-    return f"queue '{name}'" if name else f"entry {index + 1}"

@@ -132,8 +132,8 @@ class Channel:
 
     def flow(self, link: Link, credit: int, *, drain: bool = False) -> None:
         """Send a link's credit."""
-        session = replies.session_flow(self._next_incoming_id, self._next_outgoing_id)
-        self.send(replies.link_flow(session, link.handle, link.delivery_count, credit, drain=drain))
+        numbers = self._next_incoming_id, self._next_outgoing_id, link.handle, link.delivery_count
+        self.send(replies.flow(*numbers, credit, drain=drain))
 
     def disposition(
         self, delivery_id: int, state: Encoded, *, from_receiver: bool, settled: bool = True

@@ -14,7 +14,6 @@ from servicebus_local.amqp.frames import (
     SASL_FRAME,
     Frame,
     FrameReader,
-    ProtocolHeader,
     frame,
 )
 from servicebus_local.amqp.idleness import IdleWatch
@@ -26,6 +25,8 @@ from servicebus_local.namespace import Namespace
 _log = logging.getLogger(__name__)
 
 _CONTAINER_ID = "local-servicebus"
+#: Place of the protocol id in a header, and that of a client that authenticates first (AMQP 1.0 §5.3.1).
+_PROTOCOL_ID, _SASL = 4, 3
 _MIN_MAX_FRAME_BYTES = 512
 #: Longest write in bytes, without its last frame.
 _MAX_OUTGOING_BYTES = 256 * 1024
@@ -108,10 +109,12 @@ class ClientConnection(asyncio.Protocol):
         self._greeted = True
         try:
             for received in self._reader.feed(data):
-                if isinstance(received, ProtocolHeader):
-                    self._on_header(received)
-                else:
+                if isinstance(received, Frame):
                     self._on_frame(received)
+                    continue
+                self._write(received)
+                if received[_PROTOCOL_ID] == _SASL:
+                    self._write(frame(0, replies.SASL_MECHANISMS, SASL_FRAME))
         except AmqpError as error:
             _log.warning("a client violated the protocol and is disconnected: %s", error)
             self.shut_down("amqp:framing-error", str(error))
@@ -161,11 +164,6 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _on_header(self, header: ProtocolHeader) -> None:
-        self._write(header.data)
-        if header.is_sasl:
-            self._write(frame(0, replies.sasl_mechanisms(), SASL_FRAME))
-
     def _on_frame(self, received: Frame) -> None:
         if not received.body:
             return
@@ -175,7 +173,7 @@ class ClientConnection(asyncio.Protocol):
             raise AmqpError("a frame's body must begin with a list of fields")
         if received.frame_type == SASL_FRAME:
             if code == Performative.SASL_INIT:
-                self._write(frame(0, replies.sasl_outcome(), SASL_FRAME))
+                self._write(frame(0, replies.SASL_OUTCOME, SASL_FRAME))
             return
         fields = Fields(value)
         channel = self._channels.get(received.channel)
@@ -194,7 +192,7 @@ class ClientConnection(asyncio.Protocol):
                 self.send(number, replies.begin_session(number))
             case Performative.END:
                 self._end_channel(number)
-                self.send(number, replies.end_session())
+                self.send(number, replies.END_SESSION)
             case Performative.CLOSE:
                 self.send(0, replies.close_connection())
                 self._close()

@@ -25,17 +25,6 @@ def frame(channel: int, body: bytes, frame_type: int = AMQP_FRAME) -> bytes:
     return _HEAD.pack(len(body) + _HEAD_BYTES, _HEAD_BYTES // _WORD, frame_type, channel) + body
 
 
-class ProtocolHeader(NamedTuple):
-    """Eight bytes that name the protocol and its version."""
-
-    data: bytes
-
-    @property
-    def is_sasl(self) -> bool:
-        """Return whether the client wants to authenticate first (AMQP 1.0 §5.3.1)."""
-        return self.data[4] == 3  # noqa: PLR2004 - the protocol id of SASL
-
-
 class Frame(NamedTuple):
     """A frame's type, channel and body; the body of a keep-alive is empty."""
 
@@ -50,14 +39,14 @@ class FrameReader:
     def __init__(self) -> None:
         self._pending = b""
 
-    def feed(self, data: bytes) -> Iterator[ProtocolHeader | Frame]:
+    def feed(self, data: bytes) -> Iterator[bytes | Frame]:
         """Yield the complete headers and frames. Raises AmqpError for bytes that can't be a frame."""
         buffer = self._pending + data if self._pending else data
         start, length = 0, len(buffer)
         self._pending = b""
         while length - start >= _HEAD_BYTES:
             if buffer.startswith(_PROTOCOL, start):
-                yield ProtocolHeader(buffer[start : start + _HEAD_BYTES])
+                yield buffer[start : start + _HEAD_BYTES]
                 start += _HEAD_BYTES
                 continue
             size, offset_words, frame_type, channel = _HEAD.unpack_from(buffer, start)

@@ -32,23 +32,18 @@ MAX_WINDOW = 0x7FFFFFFF
 NO_LIMIT = (1 << 64) - 1
 _MAX_CHANNEL = 4999
 _MAX_HANDLE = 255
-_SASL_OK = ubyte(0)
 
+#: Offers the mechanisms that Service Bus clients request; the broker checks no credentials.
+SASL_MECHANISMS = composite(
+    Performative.SASL_MECHANISMS, [symbol_array(["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"])]
+)
+#: Accepts the client's authentication.
+SASL_OUTCOME = composite(Performative.SASL_OUTCOME, [ubyte(0), None])
+#: Answers an end.
+END_SESSION = composite(Performative.END, [None])
 ACCEPTED = composite(Performative.ACCEPTED, [])
 RELEASED = composite(Performative.RELEASED, [])
 REJECTED = composite(Performative.REJECTED, [])
-
-
-def sasl_mechanisms() -> Encoded:
-    """Offer the mechanisms that Service Bus clients request; the broker checks no credentials."""
-    return composite(
-        Performative.SASL_MECHANISMS, [symbol_array(["ANONYMOUS", "PLAIN", "EXTERNAL", "MSSBCBS"])]
-    )
-
-
-def sasl_outcome() -> Encoded:
-    """Accept the client's authentication."""
-    return composite(Performative.SASL_OUTCOME, [_SASL_OK, None])
 
 
 def open_connection(container_id: str) -> Encoded:
@@ -64,18 +59,8 @@ def close_connection(error: Encoded | None = None) -> Encoded:
 
 def begin_session(channel: int) -> Encoded:
     """Answer a begin on the same channel number."""
-    windows: list[Encodable] = [
-        uint(FIRST_DELIVERY_ID),
-        uint(MAX_WINDOW),
-        uint(MAX_WINDOW),
-        uint(_MAX_HANDLE),
-    ]
+    windows = [uint(FIRST_DELIVERY_ID), uint(MAX_WINDOW), uint(MAX_WINDOW), uint(_MAX_HANDLE)]
     return composite(Performative.BEGIN, [ushort(channel), *windows, None, None, None])
-
-
-def end_session() -> Encoded:
-    """Answer an end."""
-    return composite(Performative.END, [None])
 
 
 def attach_link(attach: Attach, max_message_bytes: int, capabilities: Sequence[str]) -> Encoded:
@@ -106,14 +91,8 @@ def refuse_link(attach: Attach) -> Encoded:
     """Answer an attach that a detach will follow: no source and no target (AMQP 1.0 §2.6.3)."""
     first_count = uint(0) if attach.client_receives else None
     nothing: list[Encodable] = [None] * 6
-    fields: list[Encodable] = [
-        attach.name,
-        uint(attach.handle),
-        not attach.client_receives,
-        *nothing,
-        first_count,
-    ]
-    return composite(Performative.ATTACH, fields + [None] * 4)
+    fields: list[Encodable] = [attach.name, uint(attach.handle), not attach.client_receives, *nothing]
+    return composite(Performative.ATTACH, [*fields, first_count, None, None, None, None])
 
 
 def detach_link(handle: int, error: Encoded | None = None) -> Encoded:
@@ -121,17 +100,19 @@ def detach_link(handle: int, error: Encoded | None = None) -> Encoded:
     return composite(Performative.DETACH, [uint(handle), True, error])
 
 
-def session_flow(next_incoming_id: int, next_outgoing_id: int) -> list[Encodable]:
-    """Return the fields that every flow begins with."""
-    return [uint(next_incoming_id), uint(MAX_WINDOW), uint(next_outgoing_id), uint(MAX_WINDOW)]
-
-
-def link_flow(
-    session: list[Encodable], handle: int, delivery_count: int, credit: int, *, drain: bool
+def flow(
+    next_incoming_id: int,
+    next_outgoing_id: int,
+    handle: int,
+    delivery_count: int,
+    credit: int,
+    *,
+    drain: bool,
 ) -> Encoded:
     """Set the credit of a link."""
+    session: list[Encodable] = [uint(next_incoming_id), uint(MAX_WINDOW), uint(next_outgoing_id)]
     link: list[Encodable] = [uint(handle), uint(delivery_count), uint(credit), uint(0), drain, False, None]
-    return composite(Performative.FLOW, session + link)
+    return composite(Performative.FLOW, [*session, uint(MAX_WINDOW), *link])
 
 
 def transfer_head(handle: int, delivery_id: int | None, tag: bytes, *, settled: bool, more: bool) -> bytes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, assert_never
 
-from servicebus_local.broker.faults import FaultBoard
+from servicebus_local.broker.faults import FaultBoard, QueueFaultKind
 from servicebus_local.broker.journal import Journal
 from servicebus_local.broker.locks import Locks
 from servicebus_local.broker.message import Lock, MessageState, Receiver, Settlement, StoredMessage, Verdict
@@ -81,7 +81,7 @@ class Entity(ABC):
 
     def make_available(self, message: StoredMessage) -> None:
         """Offer an active message, which must be committed, to the receivers."""
-        delay_ms = self._faults.delivery_delay_ms(self.key)
+        delay_ms = self._faults.delay_ms(QueueFaultKind.DELAY_DELIVERIES, self.key)
         if delay_ms:
             self._timers.after(delay_ms, self._offer, message)
         else:
@@ -162,7 +162,8 @@ class Entity(ABC):
         if verdict.properties:
             content = message.content.with_application_properties(verdict.properties)
             content.check_limits()
-            self._rewrite(message, content)
+            self._space.used_bytes += content.size - message.content.size
+            message.content = content
         self.locks.release(lock)
         match verdict.settlement:
             case Settlement.COMPLETE:
@@ -198,10 +199,6 @@ class Entity(ABC):
         """Add a message that is in the log or in its next commit."""
         self.messages[message.sequence_number] = message
         self._space.used_bytes += message.content.size
-
-    def _rewrite(self, message: StoredMessage, content: Content) -> None:
-        self._space.used_bytes += content.size - message.content.size
-        message.content = content
 
     def _forget(self, message: StoredMessage) -> None:
         del self.messages[message.sequence_number]
@@ -277,7 +274,7 @@ class Entity(ABC):
 
     def acknowledge(self, answer: Callable[..., object], *arguments: Any) -> None:
         """Answer a client after the commit (later, if a fault delays it)."""
-        delay_ms = self._faults.acknowledgement_delay_ms(self.key)
+        delay_ms = self._faults.delay_ms(QueueFaultKind.DELAY_ACKNOWLEDGEMENTS, self.key)
         if delay_ms:
             self._journal.then(self._timers.after, delay_ms, answer, *arguments)
         else:

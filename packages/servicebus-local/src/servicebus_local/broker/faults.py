@@ -71,14 +71,9 @@ class FaultBoard:
         if self._fire(QueueFaultKind.SERVER_BUSY, queue):
             raise ServerBusyError
 
-    def acknowledgement_delay_ms(self, queue: str) -> int:
-        """Return the delay of an acknowledgement in milliseconds; 0 for none."""
-        fault = self._fire(QueueFaultKind.DELAY_ACKNOWLEDGEMENTS, queue)
-        return fault.delay_ms if fault else 0
-
-    def delivery_delay_ms(self, queue: str) -> int:
-        """Return the delay of a delivery in milliseconds; 0 for none."""
-        fault = self._fire(QueueFaultKind.DELAY_DELIVERIES, queue)
+    def delay_ms(self, kind: QueueFaultKind, queue: str) -> int:
+        """Return the delay of an operation in milliseconds; 0 for none."""
+        fault = self._fire(kind, queue)
         return fault.delay_ms if fault else 0
 
     def repeats(self, queue: str, message_id: int) -> bool:
