@@ -72,7 +72,6 @@ class DoorMeasured:
     cpu_seconds: Mapping[str, float]
 
 
-#: A request's method, path and body.
 type _Request = tuple[str, str, bytes]
 
 

@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict
 
 type Body = Mapping[str, object]
 
-#: The sample order.
 SAMPLE_ORDER: dict[str, object] = {
     "customer": "C-1042",
     "currency": "EUR",
@@ -31,7 +30,6 @@ SAMPLE_DELIVERY: dict[str, object] = {
     "expedited": False,
 }
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
-#: Seconds between two status requests for an order.
 _LOOK_EVERY = 0.1
 
 
@@ -61,7 +59,6 @@ class OrderState(StrEnum):
     PROCESSED = "Processed"
     #: It waits for an operator.
     ERROR = "Error"
-    #: Its completed steps have been undone.
     COMPENSATED = "Compensated"
 
 

@@ -12,7 +12,6 @@ class PartName(StrEnum):
 
     #: Microsoft's storage emulator: blobs, queues and the tables that hold the state.
     AZURITE = "azurite"
-    #: Our Service Bus broker.
     BROKER = "broker"
     #: Our Functions host, which runs the application, or its front.
     HOST = "host"
@@ -20,11 +19,8 @@ class PartName(StrEnum):
     HOST_2 = "host-2"
     HOST_3 = "host-3"
     HOST_4 = "host-4"
-    #: The host of the Scheduler, where roles have hosts of their own.
     SCHEDULER = "scheduler"
-    #: The host of the Agents behind queues.
     AGENTS = "agents"
-    #: The host of the Supervisor and the operators.
     SUPERVISOR = "supervisor"
     #: The Agent, in any language, that `agent-check` checks.
     AGENT = "agent"
@@ -83,7 +79,6 @@ class PortTakenError(StartRefusedError):
             f"Stop the program that uses it, or choose another with {option} (0 takes any free one)."
         )
         self.port = port
-        self.option = option
 
 
 class FolderInUseError(StartRefusedError):

@@ -12,7 +12,6 @@ import aiohttp
 from local.callers.client import SAMPLE_DELIVERY, SAMPLE_ORDER
 from tests.chaos.plan import PlannedOrder
 
-#: The queue that receives the notices.
 REPLY_QUEUE = "notices-demo"
 #: Seconds for one request, and before it is sent again.
 _TIMEOUT = aiohttp.ClientTimeout(total=8)

@@ -36,7 +36,6 @@ class Proxy:
 
     def __init__(self) -> None:
         self._target: int | None = None
-        #: The port on which it listens.
         self.port = 0
         self._mode = ProxyMode.PASSING
         self._changed = asyncio.Event()

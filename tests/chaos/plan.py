@@ -28,15 +28,11 @@ class InjectedFault(StrEnum):
     HOST_PAUSED = "host paused"
     #: `kill -9` of the broker, which starts again after some seconds.
     BROKER_KILLED = "broker killed"
-    #: SIGSTOP of the broker.
     BROKER_PAUSED = "broker paused"
     #: SIGSTOP of Azurite. A kill would lose data that Azurite has accepted and not saved.
     AZURITE_PAUSED = "azurite paused"
-    #: A host reaches no tables.
     CUT_FROM_TABLES = "host without tables"
-    #: A host reaches no broker.
     CUT_FROM_BUS = "host without broker"
-    #: A host reaches no remote services.
     CUT_FROM_SERVICES = "host without services"
 
 
@@ -45,7 +41,6 @@ class FaultLane(StrEnum):
 
     #: Kills and pauses of the platform's parts: a part that starts needs the others.
     PARTS = "parts"
-    #: Partitions between a host and its dependencies.
     PARTITIONS = "partitions"
 
 

@@ -42,7 +42,6 @@ class Remotes:
         self.posted: set[tuple[str, str | None]] = set()
         self.faults: list[str] = []
         self.calls = 0
-        #: The port on which they are served.
         self.port = 0
 
     @asynccontextmanager

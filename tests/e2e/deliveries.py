@@ -11,7 +11,6 @@ from local.platform import ROOT
 from tests.e2e.recovery.bench import Bench, bench_with
 from tests.e2e.recovery.remote import RemoteService
 
-#: The folder of the product's `function_app.py`.
 APP = ROOT
 #: Times for tests: a sweep each second, short waits, and a short limit for the step that tests hold up.
 SETTINGS = {

@@ -73,7 +73,6 @@ def _workflow(name: str, steps: list[BaseStep[Any]]) -> Workflow[DrawnPayload]:
     )
 
 
-#: The paths by name.
 PATHS: dict[str, Callable[[World], Workflow[DrawnPayload]]] = {"processed": _processed, "undone": _undone}
 
 

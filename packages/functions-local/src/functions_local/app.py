@@ -35,9 +35,7 @@ class AuthLevel(Enum):
 class RetryStrategy(Enum):
     """How the wait between two attempts grows."""
 
-    #: The same wait each time.
     FIXED_DELAY = "fixed_delay"
-    #: Twice the wait each time, up to a limit.
     EXPONENTIAL_BACKOFF = "exponential_backoff"
 
 

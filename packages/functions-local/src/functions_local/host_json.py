@@ -76,11 +76,8 @@ class ServiceBusOptions(_Section):
 class StartType(StrEnum):
     """Where a partition without a checkpoint begins."""
 
-    #: With the oldest stored event.
     FROM_START = "fromStart"
-    #: With the first event that arrives after the host has connected.
     FROM_END = "fromEnd"
-    #: With the first event after a time.
     FROM_ENQUEUED_TIME = "fromEnqueuedTime"
 
 

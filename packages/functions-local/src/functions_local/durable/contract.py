@@ -15,9 +15,7 @@ class DurableFunction:
 
     #: The Durable name: the override given in the decorator, else the function's name.
     name: str
-    #: The function to invoke.
     function: str
-    #: The function's parameter that takes the payload.
     parameter: str
 
 
@@ -65,13 +63,9 @@ def _default_concurrency() -> int:
 class EngineOptions:
     """Limits and behaviour of an engine. The timer values are those of the Azure Storage provider."""
 
-    #: host.json `extensions.durableTask.maxConcurrentOrchestratorFunctions`
     max_concurrent_orchestrators: int = field(default_factory=_default_concurrency)
-    #: host.json `extensions.durableTask.maxConcurrentActivityFunctions`
     max_concurrent_activities: int = field(default_factory=_default_concurrency)
-    #: host.json `extensions.durableTask.storeInputsInOrchestrationHistory`
     store_inputs: bool = False
-    #: host.json `extensions.durableTask.defaultVersion`
     default_version: str = ""
     #: Whether other hosts may open the database: each runs its own instances, and those of ended hosts.
     is_shared: bool = False

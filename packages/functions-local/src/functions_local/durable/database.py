@@ -28,7 +28,6 @@ type Statement = tuple[str, Sequence[Any]]
 
 #: Seconds that a commit may wait for a truncating checkpoint, or an open file for another host that opens it.
 _BUSY_TIMEOUT = 10.0
-#: The largest number of hosts that can share a database.
 MOST_HOSTS = 64
 
 _sql_of = itemgetter(0)

@@ -19,7 +19,6 @@ class RuntimeStatus(Enum):
 
     #: The orchestrator has run at least once and is not finished.
     Running = 0
-    #: It returned.
     Completed = 1
     #: It continued as new, and the new generation has not run yet.
     ContinuedAsNew = 2
@@ -27,9 +26,7 @@ class RuntimeStatus(Enum):
     Failed = 3
     #: Accepted and not run yet.
     Pending = 6
-    #: Ended by a client.
     Terminated = 5
-    #: Paused by a client until resumed.
     Suspended = 7
 
     @property
@@ -41,31 +38,18 @@ class RuntimeStatus(Enum):
 class EventType(IntEnum):
     """The kinds of events, numbered as in Durable Task; the names are those in `historyEvents`."""
 
-    #: The instance was started.
     ExecutionStarted = 0
-    #: It ended, by returning or by raising.
     ExecutionCompleted = 1
-    #: A client ended it.
     ExecutionTerminated = 3
-    #: An activity was scheduled.
     TaskScheduled = 4
-    #: The activity returned.
     TaskCompleted = 5
-    #: The activity raised.
     TaskFailed = 6
-    #: A timer was set.
     TimerCreated = 10
-    #: The timer is due.
     TimerFired = 11
-    #: An episode started.
     OrchestratorStarted = 12
-    #: The episode ended.
     OrchestratorCompleted = 13
-    #: An external event arrived.
     EventRaised = 15
-    #: A client suspended it.
     ExecutionSuspended = 19
-    #: A client resumed it.
     ExecutionResumed = 20
 
 

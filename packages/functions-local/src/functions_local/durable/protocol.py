@@ -25,31 +25,19 @@ _FAILURE_MARK = "\n\n$OutOfProcData$:"
 class ActionType(IntEnum):
     """The actions of an orchestrator, numbered as in the SDK."""
 
-    #: Run an activity.
     CALL_ACTIVITY = 0
-    #: Run an activity, with retries.
     CALL_ACTIVITY_WITH_RETRY = 1
-    #: Run another orchestrator.
     CALL_SUB_ORCHESTRATOR = 2
-    #: Run another orchestrator, with retries.
     CALL_SUB_ORCHESTRATOR_WITH_RETRY = 3
     #: Restart with a new input and an empty history.
     CONTINUE_AS_NEW = 4
-    #: Set a timer.
     CREATE_TIMER = 5
-    #: Wait for an external event.
     WAIT_FOR_EXTERNAL_EVENT = 6
-    #: Call an entity and wait for its answer.
     CALL_ENTITY = 7
-    #: Make a durable HTTP call.
     CALL_HTTP = 8
-    #: Send an entity a signal.
     SIGNAL_ENTITY = 9
-    #: Send an entity a signal at a given time.
     SCHEDULED_SIGNAL_ENTITY = 10
-    #: Wait for one of several.
     WHEN_ANY = 11
-    #: Wait for all of several.
     WHEN_ALL = 12
 
 

@@ -16,7 +16,6 @@ _log = logging.getLogger(__name__)
 
 #: Seconds before the first retry; doubled for each further one.
 _FIRST_DELAY = 0.1
-#: Seconds of the longest delay before a retry.
 _LONGEST_DELAY = 30.0
 #: Seconds after which the clock is read again: it may have been set.
 _LONGEST_SLEEP = 30.0

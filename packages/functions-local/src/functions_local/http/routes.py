@@ -21,15 +21,11 @@ from functions_local.http.constraints import Constraint, read_constraint
 class _Rank(IntEnum):
     """Precedence of one segment; the lower value wins."""
 
-    #: Fixed text.
     LITERAL = 1
     #: A parameter with a constraint, or with fixed text around it.
     CONSTRAINED = 2
-    #: Any one segment.
     PARAMETER = 3
-    #: The rest of the path, with a constraint.
     CONSTRAINED_REST = 4
-    #: The rest of the path.
     REST = 5
 
 

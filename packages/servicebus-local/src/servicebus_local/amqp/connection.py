@@ -56,12 +56,9 @@ class ClientConnection(asyncio.Protocol):
         self._greeted = False
         self._keep_alive: asyncio.TimerHandle | None = None
         self._idle_watch = IdleWatch(self)
-        #: Largest frame that the client accepts, in bytes.
         self.max_frame_bytes = _MIN_MAX_FRAME_BYTES
-        #: The socket's buffer is not full.
         self.has_room = True
         self.client = ANY_CLIENT
-        #: A link was attached at some time.
         self.had_link = False
 
     @property

@@ -24,13 +24,10 @@ _DESIRED_CAPABILITIES_FIELD, _PROPERTIES_FIELD = 12, 13
 
 
 class Performative(IntEnum):
-    """Descriptors of frame bodies and of the values in them."""
+    """Descriptors of frame bodies, BEGIN and END of sessions, ATTACH and DETACH of links, and of values."""
 
-    #: First on a connection.
     OPEN = 0x10
-    #: Begins a session.
     BEGIN = 0x11
-    #: Attaches a link.
     ATTACH = 0x12
     #: Credit and windows.
     FLOW = 0x13
@@ -38,13 +35,9 @@ class Performative(IntEnum):
     TRANSFER = 0x14
     #: Outcomes of deliveries.
     DISPOSITION = 0x15
-    #: Ends a link.
     DETACH = 0x16
-    #: Ends a session.
     END = 0x17
-    #: Last on a connection.
     CLOSE = 0x18
-    #: Condition, text and details of an error.
     ERROR = 0x1D
     #: Outcome: processed.
     ACCEPTED = 0x24
@@ -54,11 +47,8 @@ class Performative(IntEnum):
     RELEASED = 0x26
     #: Outcome: processing failed, or was deferred.
     MODIFIED = 0x27
-    #: The broker's authentication mechanisms.
     SASL_MECHANISMS = 0x40
-    #: The mechanism that the client chose.
     SASL_INIT = 0x41
-    #: Result of the authentication.
     SASL_OUTCOME = 0x44
 
 

@@ -11,11 +11,9 @@ from servicebus_local.errors import ServerBusyError
 class QueueFaultKind(StrEnum):
     """Faults that last: until they fired a number of times, or until they are removed."""
 
-    #: Operations on a queue are answered with server-busy.
     SERVER_BUSY = "server-busy"
     #: Sends and settlements are carried out, but acknowledged late.
     DELAY_ACKNOWLEDGEMENTS = "delay-acknowledgements"
-    #: Messages that become available are delivered late.
     DELAY_DELIVERIES = "delay-deliveries"
     #: A message is delivered again although its completion was acknowledged.
     DELIVER_TWICE = "deliver-twice"

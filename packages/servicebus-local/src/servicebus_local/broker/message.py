@@ -19,7 +19,6 @@ class MessageState(IntEnum):
     ACTIVE = 0
     #: Deferred by a receiver; received only by its sequence number.
     DEFERRED = 1
-    #: Waits for its scheduled time.
     SCHEDULED = 2
 
 

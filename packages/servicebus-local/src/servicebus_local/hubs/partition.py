@@ -37,12 +37,10 @@ class Partition:
             numbers = Numbers(now_ms(), 0, 0, 0, _NO_OFFSET, NEVER_MS)
             journal.save(hub_key, number, numbers)
         self.created_ms = numbers.created_ms
-        #: Number of the oldest stored event; of the next event if none is stored.
         self.begin = numbers.begin
         #: The number after the last committed event.
         self.committed = self._next_number = numbers.next_number
         self._next_offset = numbers.next_offset
-        #: Place of the last committed event.
         self.last_offset = self._appended_offset = numbers.last_offset
         self.last_enqueued_ms = self._appended_ms = numbers.last_enqueued_ms
 

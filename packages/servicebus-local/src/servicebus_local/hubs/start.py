@@ -18,7 +18,6 @@ class Place(StrEnum):
 
     #: Bytes before the event in its partition; `@latest` is the end.
     OFFSET = "x-opt-offset"
-    #: The event's number in its partition.
     SEQUENCE_NUMBER = "x-opt-sequence-number"
     #: When the event was appended, in milliseconds since 1970 UTC.
     ENQUEUED_TIME = "x-opt-enqueued-time"

@@ -58,30 +58,23 @@ CREATE TABLE hub_partition (
 class Statement(Enum):
     """All writes."""
 
-    #: A message was sent.
     INSERT_MESSAGE = "INSERT INTO message VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-    #: A message changed its place or state.
     UPDATE_MESSAGE = (
         "UPDATE message SET address=?, sequence_number=?, state=?, delivery_count=?, enqueued_ms=?, "
         "expires_ms=?, scheduled_ms=?, application_properties=? WHERE id=?"
     )
-    #: A message was completed, dropped or cancelled.
     DELETE_MESSAGE = "DELETE FROM message WHERE id=?"
     #: Sequence numbers below this one may be in use.
     RESERVE_NUMBERS = (
         "INSERT INTO queue VALUES (?,?) "
         "ON CONFLICT (name) DO UPDATE SET next_sequence_number=excluded.next_sequence_number"
     )
-    #: A message id was seen.
     REMEMBER_ID = (
         "INSERT INTO seen_message_id VALUES (?,?,?) "
         "ON CONFLICT (queue, message_id) DO UPDATE SET until_ms=excluded.until_ms"
     )
-    #: The duplicate window of some message ids has ended.
     FORGET_IDS = "DELETE FROM seen_message_id WHERE queue=? AND until_ms<=?"
-    #: An event was appended to a partition.
     INSERT_EVENT = "INSERT INTO event VALUES (?,?,?,?,?,?)"
-    #: Retention has passed for the events before a number.
     DROP_EVENTS = "DELETE FROM event WHERE hub=? AND partition=? AND sequence_number<?"
     #: The numbers with which a partition without events resumes.
     SAVE_PARTITION = (
