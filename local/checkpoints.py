@@ -215,11 +215,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _run(partition: str | None, target: Target | None) -> None:
     environment = os.environ
-    if not any(name.startswith("AzureWebJobsStorage") for name in environment):
+    if not any(each.startswith("AzureWebJobsStorage") for each in environment):
         local = {"EventHubConnection": "UseDevelopmentEmulator=true"}
         environment |= application_settings(ROOT, environment, Addresses(PlatformPorts()), local)
+    name = "AzureWebJobsStorage"
+    address, client_id = environment.get(f"{name}__blobServiceUri"), environment.get(f"{name}__clientId")
+    host_storage = Connection(environment.get(name), address, client_id, setting=name)
     async with AsyncExitStack() as stack:
-        readers = await open_readers(stack, Settings(), _host_storage(environment))
+        readers = await open_readers(stack, Settings(), host_storage)
         partitions = await readers.partitions()
         if partition is not None and target is not None:
             wanted = [each for each in partitions if partition in {_ALL, each.id}]
@@ -240,13 +243,6 @@ async def open_readers(stack: AsyncExitStack, settings: Settings, host_storage: 
     await stack.enter_async_context(blobs)
     folder = checkpoint_folder(namespace, hub.eventhub_name, settings.event_hub_consumer_group)
     return HubReaders(hub, blobs, folder)
-
-
-def _host_storage(environment: Mapping[str, str]) -> Connection:
-    """Return the connection to the host's storage account."""
-    name = "AzureWebJobsStorage"
-    address, client_id = environment.get(f"{name}__blobServiceUri"), environment.get(f"{name}__clientId")
-    return Connection(environment.get(name), address, client_id, setting=name)
 
 
 def _show(partitions: Sequence[HubPartition], checkpoints: Mapping[str, int]) -> None:

@@ -13,10 +13,18 @@ import asyncio
 import math
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 
 from local import commands
-from local.platform import INTERRUPTED, PlatformError, PlatformOptions, PlatformPorts, StartRefusedError
+from local.platform import (
+    INTERRUPTED,
+    PlatformError,
+    PlatformOptions,
+    PlatformPorts,
+    StartRefusedError,
+    until_stop_signal,
+)
 from local.platform.parts import HOSTS
 
 _FAILED = 1
@@ -66,24 +74,25 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "up" | "run":
             start = commands.up if chosen.command == "up" else commands.run
             return start(_options(chosen))
-        case "demo" if chosen.url:
-            return commands.demo_at(chosen.url, chosen.orders, chosen.deliveries)
         case "demo":
-            return commands.demo(_options(chosen), chosen.orders, chosen.deliveries)
+            elsewhere = partial(commands.demo_at, chosen.url)
+            demo = elsewhere if chosen.url else partial(commands.demo, _options(chosen))
+            return demo(chosen.orders, chosen.deliveries)
         case "workflows":
             return commands.lock_workflows()
         case "reset":
             return commands.forget(chosen.data)
-        case _:
-            return _proof(chosen)
-
-
-def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
-    match chosen.command:
         case "chaos":
             from tests.chaos.command import chaos  # noqa: PLC0415 - see above
 
             return chaos(chosen.seed, chosen.orders, chosen.minutes, chosen.hosts)
+        case _:
+            return until_stop_signal(_proof(chosen), stopped=INTERRUPTED)
+
+
+def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
+    """Return the work of a command that proves or measures something; a signal ends it without a result."""
+    match chosen.command:
         case "bench":
             from local.bench.command import bench  # noqa: PLC0415 - see above
 

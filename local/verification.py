@@ -31,7 +31,7 @@ from local.callers.client import (
     OrderStatus,
     UnknownResourceError,
 )
-from local.platform import INTERRUPTED, StartRefusedError, until_stop_signal
+from local.platform import StartRefusedError
 
 KEY, OPERATOR_KEY, SERVICES_KEY = "VERIFY_KEY", "VERIFY_OPERATOR_KEY", "VERIFY_SERVICES_KEY"
 TOKEN, OPERATOR_TOKEN = "VERIFY_TOKEN", "VERIFY_OPERATOR_TOKEN"
@@ -40,7 +40,6 @@ _ON_THIS_MACHINE = {"127.0.0.1", "localhost", "::1"}
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _BATCH = (Case.NEAR, Case.FAR)
-#: Seconds between two looks.
 _LOOK_EVERY = 0.5
 #: A look at a queue may fail once, as when its connection was lost.
 _LOOKS = 2
@@ -302,21 +301,16 @@ async def pages_are_served(scene: Scene) -> str:
 async def supervisor_sweeps(scene: Scene) -> str:
     """Wait for a sweep that began after this check did, by the deployment's own clock."""
     overview = await scene.read("/overview")
-    began = datetime.fromisoformat(overview["at"])
+    began, last = datetime.fromisoformat(overview["at"]), overview["sweep"]
     try:
         async with asyncio.timeout(scene.patience):
-            while not _swept_since(overview["sweep"], began):
+            while last is None or datetime.fromisoformat(last["ended_at"]) <= began:
                 await asyncio.sleep(_LOOK_EVERY)
-                overview = await scene.read("/overview")
+                last = (await scene.read("/overview"))["sweep"]
     except TimeoutError:
-        last = overview["sweep"]
         said = "no sweep was ever finished" if last is None else f"the last sweep ended {last['ended_at']}"
         raise NotWorkingError(f"{said}, none in {scene.patience:g} s: is the Supervisor on?") from None
-    return f"a sweep ended {overview['sweep']['ended_at']}"
-
-
-def _swept_since(heartbeat: dict[str, str] | None, began: datetime) -> bool:
-    return heartbeat is not None and datetime.fromisoformat(heartbeat["ended_at"]) > began
+    return f"a sweep ended {last['ended_at']}"
 
 
 #: In this order; the last one cancels the submissions.
@@ -378,10 +372,6 @@ async def verify_at(url: str, operators: str, patience: float) -> int:
     Returns the exit code.
     """
     credentials = Credentials.of(os.environ, url, operators)
-    return await until_stop_signal(_verify(url, operators, credentials, patience), stopped=INTERRUPTED)
-
-
-async def _verify(url: str, operators: str, credentials: Credentials, patience: float) -> int:
     console = Console(width=None if sys.stdout.isatty() else 140)
 
     def show(line: CheckLine) -> None:

@@ -22,7 +22,7 @@ from local.agent_check.checks import effects, messages, outages
 from local.agent_check.commands import AgentProcesses, CommandFailedError
 from local.agent_check.kit import AgentCheckOptions, CheckFailedError, Kit, NotSeenError
 from local.agent_check.queues import BrokerUnavailableError, Desk, OwnBroker
-from local.platform import INTERRUPTED, StartRefusedError, until_stop_signal
+from local.platform import StartRefusedError
 from local.platform.folder import held
 from local.platform.watchdog import Watchdog
 
@@ -179,10 +179,7 @@ async def agent_check(options: AgentCheckOptions) -> int:
     Return 2 if a command of the user failed, or the broker is unreachable. Raises `StartRefusedError`.
     """
     logging.getLogger("azure").setLevel(logging.CRITICAL)  # the kit reports the faults itself
-    return await until_stop_signal(_checked(options, Console()), stopped=INTERRUPTED)
-
-
-async def _checked(options: AgentCheckOptions, console: Console) -> int:
+    console = Console()
     findings: list[CheckResult] = []
     stages(options.only)  # rejects an unknown name before anything starts
     try:

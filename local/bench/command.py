@@ -22,11 +22,10 @@ from local.bench.orders import OrderSender, OrdersMeasured, Sessions, connect
 from local.bench.probes import flame_graph, longest_pause, resident_size
 from local.bench.workloads import FIVE_STEPS, ORDERS, Workload
 from local.callers.demo import percentile
-from local.platform import INTERRUPTED, PartName, Platform, until_stop_signal
+from local.platform import PartName, Platform
 from local.platform.parts import HOSTS
 from local.progress import Phase, Phases
 
-#: Orders per second.
 _SLOW_RATE = 10
 _GIBIBYTE = 1024**3
 _PACKAGES = ("azure-functions-durable", "azure-data-tables", "azure-servicebus", "fastapi")
@@ -53,12 +52,6 @@ class BenchResult:
     workloads: tuple[WorkloadMeasured, ...]
     door: DoorMeasured
     load: tuple[float, float, float]
-
-    @property
-    def all_processed(self) -> bool:
-        """Whether every order was processed, and every order of the door is on its queue."""
-        phases = [phase for each in self.workloads for phase in each.phases.values()]
-        return all(phase.processed == phase.count for phase in phases) and self.door.lost == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +134,9 @@ class BenchRun:
 
 def orders_report(measured: BenchResult) -> Table:
     """Return the table of the orders, with a column for each workload."""
-    workloads = measured.workloads
-    table = Table("measure", *(each.name for each in workloads), title=f"Orders on {_machine()}")
+    workloads, memory = measured.workloads, psutil.virtual_memory().total / _GIBIBYTE
+    machine = f"{psutil.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"
+    table = Table("measure", *(each.name for each in workloads), title=f"Orders on {machine}")
     for phase in workloads[0].phases:
         table.add_row(f"[bold]{phase}")
         columns = [_rows(each.phases[phase]) for each in workloads]
@@ -211,22 +205,11 @@ def _percentiles(seconds: Sequence[float]) -> str:
     return f"{percentile(seconds, 50) * 1000:.0f} / {percentile(seconds, 99) * 1000:.0f} ms"
 
 
-def _machine() -> str:
-    memory = psutil.virtual_memory().total / _GIBIBYTE
-    return f"{psutil.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}"
-
-
 async def bench(orders: int, spike: int, profile: Path | None, hosts: int, *, in_memory: bool) -> int:
     """Measure, with `hosts` hosts for the orders, and print two tables.
 
-    Return 0 if every order was processed, 1 if not, and 130 if the run was stopped.
+    Return 0 if every order was processed, and every order of the door is on its queue.
     """
-    return await until_stop_signal(
-        _bench(orders, spike, profile, hosts, in_memory=in_memory), stopped=INTERRUPTED
-    )
-
-
-async def _bench(orders: int, spike: int, profile: Path | None, hosts: int, *, in_memory: bool) -> int:
     console = Console(width=None if sys.stdout.isatty() else 120)
     with Phases(console) as phases:
         measured = await BenchRun(orders, spike, phases, profile, hosts, in_memory).measure()
@@ -234,4 +217,6 @@ async def _bench(orders: int, spike: int, profile: Path | None, hosts: int, *, i
     console.print(door_report(measured))
     if profile is not None:
         console.print(f"flame graph: {profile}", highlight=False)
-    return 0 if measured.all_processed else 1
+    ended = [phase for each in measured.workloads for phase in each.phases.values()]
+    are_processed = all(phase.processed == phase.count for phase in ended)
+    return 0 if are_processed and measured.door.lost == 0 else 1

@@ -50,7 +50,6 @@ class Expectation:
 class Case(Enum):
     """One kind of submission: its label, its resource, and its expected outcome."""
 
-    #: An order that is paid.
     ORDER = ("order, paid", "orders", Expectation(OrderState.PROCESSED, {"payment": "Completed"}))
     #: Pickup and dropoff lie within the service area, so no transport is needed.
     NEAR = (
@@ -79,7 +78,6 @@ class Case(Enum):
             {"account": "Refused", **dict.fromkeys(("package", "drone", "delivery"), "Not started")},
         ),
     )
-    #: The drone is refused permanently: the completed steps are undone.
     NO_DRONE = (
         "delivery, drone refused",
         "deliveries",
@@ -166,8 +164,12 @@ class SampleServices:
         async with self._session.delete(f"drones/faults/{submission.id}") as response:
             response.raise_for_status()
         for service in ("packages", "drones", "deliveries"):
-            if await self._stands(f"{service}/{submission.id}"):
-                return f"there is still something at {service}"
+            async with self._session.get(f"{service}/{submission.id}") as response:
+                if response.status == HTTPStatus.NOT_FOUND:
+                    continue
+                response.raise_for_status()
+                if (await response.json())["undone_at"] is None:
+                    return f"there is still something at {service}"
         return None
 
     async def _put(self, path: str, body: object) -> None:
@@ -178,10 +180,3 @@ class SampleServices:
                     f"The sample services can't be set up: {response.status} {await response.text()}. "
                     "Is SAMPLE_SERVICES=1 set there? `--deliveries 0` does without them."
                 )
-
-    async def _stands(self, path: str) -> bool:
-        async with self._session.get(path) as response:
-            if response.status == HTTPStatus.NOT_FOUND:
-                return False
-            response.raise_for_status()
-            return (await response.json())["undone_at"] is None

@@ -22,12 +22,10 @@ from local.callers.cases import Case, SampleServices, Submission, submissions
 from local.callers.client import OrderClient, OrderStatus
 from local.progress import Phase, Phases
 
-#: The reply queue that the demo's orders name.
 REPLY_QUEUE = "notices-demo"
 #: Seconds in which the last notices must arrive.
 _NOTICES_WITHIN = 15.0
 _AT_ONCE = 100
-#: Requests in flight at one time.
 _CONCURRENCY = 16
 #: The most submissions that the API accepts in one batch.
 _BATCH = 500
@@ -79,9 +77,7 @@ class DemoResult:
     orders: dict[str, OrderStatus] = field(default_factory=dict)
     #: By id, in words.
     leftovers: dict[str, str] = field(default_factory=dict)
-    #: Seconds of each request with one order.
     submit_seconds: list[float] = field(default_factory=list)
-    #: Seconds of each request with a batch.
     batch_seconds: list[float] = field(default_factory=list)
     #: Notices on the reply queue, by kind; empty without a connection.
     notices: Counter[str] = field(default_factory=Counter)
@@ -216,17 +212,13 @@ def _cases(result: DemoResult) -> Table:
     for case in Case:
         tried = [each for each in result.submissions if each.case is case]
         if tried:
-            came = _outcomes(result, tried)
+            came = Counter(result.unmet(each) or case.expectation.state for each in tried)
             good = came.keys() == {case.expectation.state}
             words = ", ".join(f"{count} {what}" for what, count in came.most_common())
             table.add_row(
                 _TICK if good else _CROSS, case.label, str(len(tried)), case.expectation.state, words
             )
     return table
-
-
-def _outcomes(result: DemoResult, tried: Sequence[Submission]) -> Counter[str]:
-    return Counter(result.unmet(each) or each.case.expectation.state for each in tried)
 
 
 def _figures(result: DemoResult) -> Table:

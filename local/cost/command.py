@@ -12,7 +12,7 @@ from rich.console import Console
 from local.bench.orders import OrderSender, connect
 from local.bench.workloads import DELIVERIES, FIVE_STEPS, ORDERS, Workload
 from local.cost.tables import PAGE, CountedOrder, page, tables
-from local.platform import INTERRUPTED, PartName, Platform, until_stop_signal
+from local.platform import PartName, Platform
 from local.progress import Phases
 
 #: Counts of orders one at a time are the same for each.
@@ -24,10 +24,6 @@ _COUNTS = ("executions", "transactions", "messages", "episodes", "activities")
 
 async def cost(orders: int, *, write_page: bool) -> int:
     """Count with `orders` orders at once, print the tables, and `write_page` if asked."""
-    return await until_stop_signal(_cost(orders, write_page=write_page), stopped=INTERRUPTED)
-
-
-async def _cost(orders: int, *, write_page: bool) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="cost-") as folder,
         Phases(Console(stderr=True)) as phases,

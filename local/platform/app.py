@@ -55,7 +55,7 @@ def application_settings(
     own = _values(app / _OWN)
     own |= {name: environment[name] for name in {*sample, *own, *_FURTHER} & {*environment}}
     changed = {name: value for name, value in own.items() if sample.get(name) != value}
-    moved = {name: _moved(value, addresses) for name, value in sample.items()}
+    moved = {name: value.replace(_SAMPLE_HOST, f"{addresses.host}/") for name, value in sample.items()}
     return {
         "SAMPLE_SERVICES": "1",
         "AUTH_MODE": "local",
@@ -69,12 +69,6 @@ def application_settings(
             for name, value in settings.items()
         },
     }
-
-
-def _moved(value: str, addresses: Addresses) -> str:
-    """Move an address on the sample's host to the port in use."""
-    is_of_host = value.startswith(_SAMPLE_HOST)
-    return f"{addresses.host}/{value.removeprefix(_SAMPLE_HOST)}" if is_of_host else value
 
 
 def _on_this_platform(value: str, addresses: Addresses) -> str:

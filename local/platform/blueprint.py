@@ -23,7 +23,6 @@ from local.platform.readiness import until_answered
 
 #: Groups of parts. All start at once; the last group stops first, and the parts of a group stop together.
 type Stages = Sequence[Sequence[Part]]
-#: Makes the parts from the options and the ports in use.
 type Blueprint = Callable[[PlatformOptions, Addresses], Stages]
 
 _AZURITE = ROOT / "node_modules" / ".bin" / "azurite"

@@ -44,7 +44,10 @@ class Platform:
         self._resources = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        _refuse_inside_azure()
+        if os.environ.get("WEBSITE_INSTANCE_ID"):
+            raise StartRefusedError(
+                "The local platform is for a developer's machine; WEBSITE_INSTANCE_ID says this is Azure."
+            )
         async with AsyncExitStack() as resources:
             self._lock = await resources.enter_async_context(held(self._options.data))
             if self._options.in_memory_storage:  # the tasks of its messages and Durable instances are lost
@@ -136,10 +139,3 @@ class Platform:
         code = await process.wait()
         if not process.stop_requested:
             self._failures.put_nowait(process.failure(f"ended with exit code {code}"))
-
-
-def _refuse_inside_azure() -> None:
-    if os.environ.get("WEBSITE_INSTANCE_ID"):
-        raise StartRefusedError(
-            "The local platform is for a developer's machine; WEBSITE_INSTANCE_ID says this is Azure."
-        )

@@ -38,16 +38,12 @@ _GONE_WITHIN = 1.0
 def log_line(part: PartName, line: str) -> None:
     """Write one line of `part` after its name. A reader that has gone (`2>&1 | head`) stops no part."""
     prefix = f"{part:<{_WIDTH}} |"
-    if _coloured():
+    # Only a terminal gets a colour, unless its user has set NO_COLOR (https://no-color.org).
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
         prefix = f"{_COLOURS[part]}{prefix}{_PLAIN}"
     # `sys.stderr` is looked up each time: a live display replaces it, to keep lines above itself.
     with suppress(BrokenPipeError):
         print(prefix, line, file=sys.stderr, flush=True)
-
-
-def _coloured() -> bool:
-    """Whether stderr is a terminal whose user has not set NO_COLOR (https://no-color.org)."""
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class OutputPipe:
