@@ -38,11 +38,5 @@ class IndexedTable(SimulatedTable):
         first = bisect_left(keys, max(query.first, query.continuation or "", query.beyond or ""))
         if query.beyond is not None and first < len(keys) and keys[first] == query.beyond:
             first += 1
-        last = bisect_left(keys, query.end)
-        size = min(query.most, self.page)
-        rows = [self.rows[partition, key] for key in keys[first : min(last, first + size)]]
-        if query.having is not None:
-            rows = [row for row in rows if row.get(query.having)]
-        if query.columns:
-            rows = [{name: row[name] for name in query.columns if name in row} for row in rows]
-        return RowPage(rows, keys[first + size] if last > first + size else None)
+        last = min(bisect_left(keys, query.end), first + query.most + 1)
+        return self._page_of(partition, keys[first:last], query)

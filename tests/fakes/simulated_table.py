@@ -27,9 +27,7 @@ _MOST_PROPERTIES = 252
 class TableFault(Enum):
     """A fault of one request."""
 
-    #: The request is not carried out.
     NOT_SENT = auto()
-    #: The request is carried out, and its answer is lost.
     NO_ANSWER = auto()
     #: The answer is lost, and the request is carried out after `late_by` seconds.
     LATE = auto()
@@ -97,6 +95,10 @@ class SimulatedTable:
             for place, key in self.rows
             if place == partition and start <= key < query.end and key != query.beyond
         )
+        return self._page_of(partition, keys, query)
+
+    def _page_of(self, partition: str, keys: Sequence[str], query: RowQuery) -> RowPage:
+        """Return the first page of a query that finds the rows of some keys."""
         size = min(query.most, self.page)
         rows = [self.rows[partition, key] for key in keys[:size]]
         if query.having is not None:
