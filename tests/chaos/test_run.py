@@ -40,7 +40,7 @@ async def test_short_run_violates_nothing(tmp_path: Path) -> None:
 async def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     """No process and no folder; the exit code says that nothing was checked."""
     run = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.chaos", "--orders", "5"),
+        *(sys.executable, "-m", "local", "chaos", "--orders", "5"),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )

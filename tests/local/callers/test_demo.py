@@ -7,9 +7,15 @@ import io
 import json
 import shlex
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from rich.console import Console
 
 from local.callers import demo
@@ -26,7 +32,145 @@ from local.callers.demo import DemoResult, orders_per_second, percentile, run_de
 from local.callers.one_order import next_command, show_one_order
 from local.command_line import main
 from local.commands import demo_at
-from tests.local.callers.canned_api import HAPPY_LIFE, SUBMITTED, CannedDeliveries, canned_api
+
+_STEPS = ("account", "package", "transport", "drone", "delivery")
+_AT = "2026-11-21T10:00:00+00:00"
+SUBMITTED = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+#: From the queue to the end: no status yet, then each state.
+HAPPY_LIFE = (None, "Accepted", "Pending", "Processing", "Processed")
+
+
+@dataclass(slots=True)
+class CannedDeliveries:
+    """The deliveries of one API. The services in `left_behind` keep their resource after its undo."""
+
+    has_services: bool = True
+    left_behind: frozenset[str] = frozenset()
+    #: The received requests: the size of each batch, and each delivery by its id.
+    batches: list[int] = field(default_factory=list)
+    bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    suspended: set[str] = field(default_factory=set)
+    faults: set[str] = field(default_factory=set)
+    refused_drones: set[str] = field(default_factory=set)
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the API's routes, and those of the services if there are any."""
+        api = [
+            web.post("/api/deliveries", self._submit),
+            web.post("/api/deliveries/batch", self._submit),
+            web.get("/api/deliveries/{id}", self._look),
+        ]
+        services = [
+            web.put("/api/services/accounts/{id}", self._suspend),
+            web.put("/api/services/drones/faults/{id}", self._refuse),
+            web.delete("/api/services/drones/faults/{id}", self._end),
+            web.get("/api/services/{service}/{id}", self._resource),
+        ]
+        return api + services if self.has_services else api
+
+    async def _submit(self, request: web.Request) -> web.Response:
+        orders = (await request.json())["deliveries"]
+        self.batches.append(len(orders))
+        self.bodies |= {order["id"]: order for order in orders}
+        results = [{"index": index, "status": 202, "id": each["id"]} for index, each in enumerate(orders)]
+        return web.json_response({"results": results})
+
+    async def _look(self, request: web.Request) -> web.Response:
+        order_id = request.match_info["id"]
+        steps = self._steps(order_id)
+        state = "Processed" if steps["delivery"] == "Completed" else "Compensated"
+        shown = [{"name": name, "state": of_step} for name, of_step in steps.items()]
+        order = {"id": order_id, "state": state, "submitted_at": _AT, "finished_at": _AT, "steps": shown}
+        return web.json_response(order)
+
+    def _steps(self, order_id: str) -> dict[str, str]:
+        delivery = self.bodies[order_id]
+        steps = dict.fromkeys(_STEPS, "Completed")
+        if delivery["dropoff"]["latitude"] > 47:
+            steps["transport"] = "Skipped"
+        if order_id in self.refused_drones:
+            steps |= {"package": "Undone", "drone": "Undone", "delivery": "Not started"}
+        if delivery["account"] in self.suspended:
+            steps = dict.fromkeys(_STEPS, "Not started") | {"account": "Refused"}
+        return steps
+
+    async def _suspend(self, request: web.Request) -> web.Response:
+        assert await request.json() == {"suspended": True}
+        self.suspended.add(request.match_info["id"])
+        return web.Response(status=201)
+
+    async def _refuse(self, request: web.Request) -> web.Response:
+        assert await request.json() == {"kind": "refuse"}
+        self.refused_drones.add(request.match_info["id"])
+        self.faults.add(request.match_info["id"])
+        return web.Response(status=204)
+
+    async def _end(self, request: web.Request) -> web.Response:
+        self.faults.discard(request.match_info["id"])
+        return web.Response(status=204)
+
+    async def _resource(self, request: web.Request) -> web.Response:
+        service, order_id = request.match_info["service"], request.match_info["id"]
+        if order_id in self.faults:
+            return web.Response(status=422)
+        if order_id not in self.refused_drones:
+            return web.Response(status=404)
+        return web.json_response({"undone_at": None if service in self.left_behind else _AT})
+
+
+@asynccontextmanager
+async def canned_api(
+    life: Sequence[str | None] = HAPPY_LIFE,
+    *,
+    submit_status: int = 202,
+    deliveries: CannedDeliveries | None = None,
+) -> AsyncIterator[str]:
+    """Serve the API for the block, with `deliveries` if there are any, and yield its address."""
+    looks: dict[str, int] = {}
+
+    async def submit(request: web.Request) -> web.Response:
+        await request.json()
+        looks[request.match_info["id"]] = 0
+        return web.json_response({"title": "canned"}, status=submit_status)
+
+    async def look(request: web.Request) -> web.Response:
+        order_id = request.match_info["id"]
+        state = life[min(looks[order_id], len(life) - 1)]
+        looks[order_id] += 1
+        if state is None:
+            return web.json_response({"title": "unknown"}, status=404)
+        return web.json_response(_canned_order(order_id, state))
+
+    app = web.Application()
+    app.add_routes(
+        [
+            web.post("/api/orders", submit),
+            web.put("/api/orders/{id}", submit),
+            web.get("/api/orders/{id}", look),
+        ]
+    )
+    if deliveries is not None:
+        app.add_routes(deliveries.routes())
+    async with TestServer(app) as server:
+        yield str(server.make_url("/"))
+
+
+def _canned_order(order_id: str, state: str) -> dict[str, object]:
+    finished = (SUBMITTED + timedelta(seconds=0.25)).isoformat() if state in {"Processed", "Error"} else None
+    step = {
+        "name": "payment",
+        "state": "Completed" if finished else "Running",
+        "started_at": SUBMITTED.isoformat(),
+    }
+    return {
+        "id": order_id,
+        "state": state,
+        "workflow": "orders",
+        "submitted_at": SUBMITTED.isoformat(),
+        "finished_at": finished,
+        "steps": [{**step, "finished_at": finished}],
+        "last_error": "the card was refused" if state == "Error" else None,
+    }
 
 
 async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
@@ -122,7 +266,7 @@ def test_a_few_deliveries_try_every_case() -> None:
     assert len({each.id for each in made}) == 10
     near = Submission("demo-1", Case.NEAR)
     assert near.in_batch() == SAMPLE_DELIVERY | {"id": "demo-1"}
-    assert near.in_batch("notices-demo") == near.in_batch() | {"reply_to": "notices-demo"}
+    assert near.in_batch("notices-demo") == {**near.in_batch(), "reply_to": "notices-demo"}
 
 
 def test_an_unexpected_outcome_is_described() -> None:
@@ -171,12 +315,6 @@ def _order_in(
     return OrderStatus(id=order_id, state=state, submitted_at=SUBMITTED, finished_at=finished, steps=steps)
 
 
-def _result(*orders: OrderStatus) -> DemoResult:
-    return DemoResult(
-        [Submission(order.id, Case.ORDER) for order in orders], {order.id: order for order in orders}
-    )
-
-
 def _printed(result: DemoResult) -> list[list[str]]:
     screen = io.StringIO()
     Console(file=screen, width=160).print(summary(result))
@@ -198,16 +336,17 @@ def test_a_case_is_ticked_or_crossed() -> None:
     assert ["✓", "delivery near by, no transport", "1", "Processed", "1 Processed"] in rows
     assert ["✓", "delivery, drone refused", "1", "Compensated", "1 Compensated"] in rows
     assert not [row for row in rows if row[0] == "✗"]
-    processed = [_order_in(name, OrderState.PROCESSED, 0.5) for name in "ab"]
-    result = _result(*processed, _order_in("c", OrderState.PENDING, None))
-    result.submissions.append(Submission("missing", Case.ORDER))
+    orders = {name: _order_in(name, OrderState.PROCESSED, 0.5) for name in "ab"}
+    orders["c"] = _order_in("c", OrderState.PENDING, None)
+    result = DemoResult([Submission(each, Case.ORDER) for each in (*orders, "missing")], orders)
     row = ["✗", "order, paid", "4", "Processed", "2 Processed, 1 Pending, 1 never seen"]
     assert row in _printed(result)
 
 
 def test_figures_are_the_services_own() -> None:
     """From submission to end."""
-    result = _result(_order_in("a", OrderState.PROCESSED, 0.5), _order_in("b", OrderState.ERROR, 2.0))
+    orders = {"a": _order_in("a", OrderState.PROCESSED, 0.5), "b": _order_in("b", OrderState.ERROR, 2.0)}
+    result = DemoResult([Submission(each, Case.ORDER) for each in orders], orders)
     result.submit_seconds, result.batch_seconds = [0.01, 0.02], [0.3]
     result.notices = Counter({"received": 2})
     rows = _printed(result)

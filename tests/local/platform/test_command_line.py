@@ -200,7 +200,7 @@ def test_event_hub_is_the_running_broker_s_where_it_is_asked_for(app: Path) -> N
     """By the environment or the options. A test may name the broker of another platform."""
     emulator = {"EventHubConnection": "UseDevelopmentEmulator=true"}
     assert "EventHubConnection" not in _settings(app)
-    for settings in (_settings(app, emulator), _settings(app, **emulator)):
+    for settings in (_settings(app, emulator), _settings(app, {}, **emulator)):
         assert settings["EventHubConnection"] == settings["ServiceBusConnection"]
     other = "Endpoint=sb://127.0.0.1:1;SharedAccessKey=x;UseDevelopmentEmulator=true"
     assert _settings(app, ServiceBusConnection=other)["ServiceBusConnection"] == other
