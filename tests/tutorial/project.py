@@ -153,6 +153,11 @@ class Cook:
         printed, _ = await process.communicate()
         return printed.decode()
 
+    async def ends(self, submit: str, look: str, state: str = "Processed") -> dict[str, Any]:
+        """Submit an order, and return it when it is in a state."""
+        await self.types(submit)
+        return await self.until(look, f'"state":"{state}"')
+
     async def until(self, command: str, reached: str) -> dict[str, Any]:
         """Look until the task has reached something."""
         async with asyncio.timeout(PATIENCE):

@@ -150,8 +150,7 @@ async def test_crowd_at_a_partner_with_a_limit_costs_nothing_but_time(cook: Cook
 async def test_report_is_looked_at_until_it_is_done(cook: Cook, partners: Partners) -> None:
     """And no more: what is left is skipped."""
     submit, look = commands("reports")
-    await cook.types(submit)
-    report = await cook.until(look, '"state":"Processed"')
+    report = await cook.ends(submit, look)
     assert report["output"] == {"url": "https://reports.example.com/1"}
     states = [step["state"] for step in report["steps"]]
     assert states == ["Completed"] * 5 + ["Skipped"] * 6
@@ -178,8 +177,7 @@ async def test_report_that_is_never_done_is_cancelled(cook: Cook, partners: Part
     """After the last look."""
     partners.endless.add("costs")
     submit, look = (each.replace("sales", "costs") for each in commands("reports"))
-    await cook.types(submit)
-    report = await cook.until(look, '"state":"Compensated"')
+    report = await cook.ends(submit, look, "Compensated")
     assert report["steps"][-1]["state"] == "Refused"
     assert partners.looks["costs"] == 5
     assert "costs" in partners.stopped
@@ -188,8 +186,7 @@ async def test_report_that_is_never_done_is_cancelled(cook: Cook, partners: Part
 async def test_parcel_is_shipped_once_and_cancelled_by_its_number(cook: Cook, partners: Partners) -> None:
     """The other team's, which the undo gets from the step's own result."""
     submit, look, cancel = commands("parcels")
-    await cook.types(submit)
-    parcel = await cook.until(look, '"state":"Processed"')
+    parcel = await cook.ends(submit, look)
     [shipment] = [each for key, each in partners.shipments.items() if "/lamp." in f"/{key}"]
     assert parcel["output"] == {"shipment": shipment["number"]}
     assert (await cook.types(cancel)).startswith("HTTP/1.1 202")

@@ -45,7 +45,10 @@ async def test_trip_is_approved_and_cancelled(cook: Cook) -> None:
 
 
 async def test_large_purchase_waits_for_its_approval(cook: Cook) -> None:
-    """The event starts the next run. The same event again is accepted, another one is not."""
+    """The event starts the next run. The same event again is accepted, another one is not.
+
+    A small purchase needs no approval, which is skipped.
+    """
     submit, approve, look = commands("purchases")
     assert (await cook.types(submit)).startswith("HTTP/1.1 202")
     waiting = await cook.until(look, '"state":"Waiting"')
@@ -56,21 +59,15 @@ async def test_large_purchase_waits_for_its_approval(cook: Cook) -> None:
     assert cook.services.calls_of("desk") == ["PUT /shop/desk 201"]
     assert (await cook.types(approve)).startswith("HTTP/1.1 200")
     assert (await cook.types(approve.replace("true", "false"))).startswith("HTTP/1.1 409")
-
-
-async def test_small_purchase_needs_no_approval(cook: Cook) -> None:
-    """Its approval is skipped."""
-    submit, _, look = (each.replace("desk", "lamp").replace("1200", "80") for each in commands("purchases"))
-    await cook.types(submit)
-    purchase = await cook.until(look, '"state":"Processed"')
+    submit, look = (each.replace("desk", "lamp").replace("1200", "80") for each in (submit, look))
+    purchase = await cook.ends(submit, look)
     assert [step["state"] for step in purchase["steps"]] == ["Skipped", "Completed"]
 
 
 async def test_guest_is_reminded_and_then_the_host_decides(cook: Cook) -> None:
     """Both of the guest's waits fail, with a letter between them."""
     submit, decide, look = commands("invitations")
-    await cook.types(submit)
-    await cook.until(look, '"state":"Waiting"')
+    await cook.ends(submit, look, "Waiting")
     assert (await cook.types(decide)).startswith("HTTP/1.1 200")
     invitation = await cook.until(look, '"state":"Processed"')
     assert invitation["output"] == {"comes": True}
@@ -82,8 +79,7 @@ async def test_guest_is_reminded_and_then_the_host_decides(cook: Cook) -> None:
 async def test_guest_who_answers_the_reminder_needs_no_host(cook: Cook) -> None:
     """The host's step is skipped."""
     submit, decide, look = (each.replace("ada", "bob") for each in commands("invitations"))
-    await cook.types(submit)
-    await cook.until(look, '"state":"Waiting"')
+    await cook.ends(submit, look, "Waiting")
     await cook.types(decide.replace("events/host", "events/second"))
     invitation = await cook.until(look, '"state":"Processed"')
     assert [step["state"] for step in invitation["steps"]] == ["Refused", "Completed", "Completed", "Skipped"]
@@ -92,16 +88,14 @@ async def test_guest_who_answers_the_reminder_needs_no_host(cook: Cook) -> None:
 async def test_unanswered_invitation_is_declined(cook: Cook) -> None:
     """By the default of the last wait."""
     submit, _, look = (each.replace("ada", "eve") for each in commands("invitations"))
-    await cook.types(submit)
-    invitation = await cook.until(look, '"state":"Processed"')
+    invitation = await cook.ends(submit, look)
     assert invitation["output"] == {"comes": False}
 
 
 async def test_sale_counts_without_its_receipt(cook: Cook) -> None:
     """Nobody serves the e-mail."""
     submit, look = commands("sales")
-    await cook.types(submit)
-    sale = await cook.until(look, '"state":"Processed"')
+    sale = await cook.ends(submit, look)
     assert sale["output"] == {"receipt_sent": False}
     assert [step["state"] for step in sale["steps"]] == ["Completed", "Refused"]
 
@@ -109,8 +103,7 @@ async def test_sale_counts_without_its_receipt(cook: Cook) -> None:
 async def test_convoy_starts_without_the_vehicle_that_is_missing(cook: Cook) -> None:
     """Each is requested separately; two of three suffice."""
     submit, look = commands("convoys")
-    await cook.types(submit)
-    convoy = await cook.until(look, '"state":"Processed"')
+    convoy = await cook.ends(submit, look)
     assert convoy["output"] == {"rented": [True, False, True]}
     assert [(step["name"], step["item"]) for step in convoy["steps"]] == [
         ("vehicle.0", 0),
@@ -132,8 +125,7 @@ async def test_convoy_with_too_few_vehicles_is_undone(cook: Cook) -> None:
     submit, look = (
         each.replace("north", "south").replace('"needed": 2', '"needed": 3') for each in commands("convoys")
     )
-    await cook.types(submit)
-    await cook.until(look, '"state":"Compensated"')
+    await cook.ends(submit, look, "Compensated")
     task = json.loads(await cook.types("curl http://127.0.0.1:7071/api/ops/tasks/south"))
     started = sorted((step["do"]["number"], step["spec"]["item"]) for step in task["steps"][:3])
     calls = cook.services.calls_of("south")
@@ -146,8 +138,7 @@ async def test_convoy_with_too_few_vehicles_is_undone(cook: Cook) -> None:
 async def test_journey_rents_a_car_for_each_driver(cook: Cook) -> None:
     """Each by the other workflow; cancelled, all of it is undone, the flight last."""
     submit, look, cancel = commands("journeys")
-    await cook.types(submit)
-    journey = await cook.until(look, '"state":"Processed"')
+    journey = await cook.ends(submit, look)
     assert [step["name"] for step in journey["steps"]] == ["flight", "car.0", "car.1"]
     assert len({*journey["output"]["cars"]}) == 2
     assert (await cook.types(cancel)).startswith("HTTP/1.1 202")
@@ -159,7 +150,6 @@ async def test_journey_rents_a_car_for_each_driver(cook: Cook) -> None:
 async def test_search_takes_the_first_category_that_can_be_had(cook: Cook) -> None:
     """The round after it is skipped."""
     submit, look = commands("searches")
-    await cook.types(submit)
-    search = await cook.until(look, '"state":"Processed"')
+    search = await cook.ends(submit, look)
     assert [step["state"] for step in search["steps"]] == ["Refused", "Completed", "Skipped"]
     assert search["output"]["car"].startswith("cars/c-")
