@@ -359,15 +359,14 @@ def test_app_roles_are_those_of_the_application() -> None:
 
 
 def test_each_sample_service_is_called_by_an_agent_of_its_workflow() -> None:
-    """So that a workflow with sample services runs on this machine without any setting."""
+    """So that a workflow with sample services runs on this machine without any setting.
+
+    In Azure its table is declared: the application's identity need not create tables.
+    """
     values = _INFRASTRUCTURE.json("local.settings.sample.json")["Values"]
     for registration in REGISTRATIONS:
         addresses = [values.get(setting_of(agent, "URL"), "") for agent in registration.agent_names]
         called = {address.partition(f"{SERVICES_PATH}/")[2] for address in addresses}
         assert {service.name for service in registration.services} <= called
-
-
-def test_each_sample_service_has_its_table() -> None:
-    """Declared for Azure, where the application's identity need not create tables."""
     declared = {agent.table for agent in _INFRASTRUCTURE.sampled_agents}
     assert {service.table for service in sample_services(REGISTRATIONS)} <= declared

@@ -56,17 +56,14 @@ def _digest_in_a_process(hash_seed: str) -> str:
 def test_command_prints_a_summary(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its exit code is 1 for a violated seed."""
+    """Its exit code is 1 for a violated seed.
+
+    The story of a task begins with its first change, and ends with the verdict on the seed.
+    """
     monkeypatch.setattr("sys.argv", ["simulation", "--first", "3", "--count", "1"])
     assert main() == 0
     assert search(0, 0) == 0
     assert capsys.readouterr().out.startswith("1 seeds, ")
-
-
-def test_command_prints_the_story_of_one_task(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The story begins with the first change of the task, and ends with the verdict on the seed."""
     monkeypatch.setattr("sys.argv", ["simulation", "--seed", "3", "--task", "t0", "--calm"])
     assert main() == 0
     story = capsys.readouterr().out.splitlines()

@@ -66,13 +66,8 @@ def test_resource_is_compared_with_its_type(given: dict[str, Value], fault: str 
     found = list(faults_of({"name": "thing", **given}, _THING))
     assert [fault in each for each in found if fault] == [True] * len(found)
     assert bool(found) is bool(fault)
-
-
-def test_path_into_a_resource_is_followed() -> None:
-    """As far as types are known."""
-    assert unknown_read(["tags", "any"], _THING) is None
-    assert unknown_read(["size", "anything"], _THING) is None
-    assert unknown_read(["sizes"], _THING) == "sizes"
+    paths = {("tags", "any"): None, ("size", "anything"): None, ("sizes",): "sizes"}
+    assert {path: unknown_read(path, _THING) for path in paths} == paths  # as far as types are known
 
 
 @pytest.mark.parametrize(

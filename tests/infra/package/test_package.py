@@ -132,25 +132,21 @@ async def test_package_processes_an_order_and_serves_its_pages(tmp_path: Path) -
     assert Path((app / "origin").read_text(encoding="utf-8")).is_relative_to(app)
 
 
-def test_requirements_name_everything_that_is_imported() -> None:
-    """Pinned, because the build in Azure installs exactly these."""
+def test_requirements_name_everything_that_is_imported(tmp_path: Path) -> None:
+    """Pinned, because the build in Azure installs exactly these.
+
+    Imports within functions are found, and the package of a namespace's module.
+    """
     required = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE)
     sources = [ROOT / path for path in packaged() if path.suffix == ".py"]
     imported = packages_imported(sources, ours=frozenset({"functions"}))
     assert {"fastapi", "azure-functions", "azure-data-tables"} <= set(imported.values())
     assert {module: name for module, name in imported.items() if name not in required} == {}
-
-
-def test_imports_are_found(tmp_path: Path) -> None:
-    """Also those within functions, and the package of a namespace's module."""
     source = tmp_path / "source.py"
-    source.write_text(
-        "import json\ndef late():\n    from azure.data.tables import TableClient\nimport pytest\n"
-    )
-    assert packages_imported([source], ours=frozenset()) == {
-        "azure.data.tables": "azure-data-tables",
-        "pytest": "pytest",
-    }
+    late = "def late():\n    from azure.data.tables import TableClient\n"
+    source.write_text(f"import json\n{late}import pytest\n")
+    found = {"azure.data.tables": "azure-data-tables", "pytest": "pytest"}
+    assert packages_imported([source], ours=frozenset()) == found
 
 
 _PAGE = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")

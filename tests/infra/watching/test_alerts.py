@@ -76,7 +76,10 @@ _POSTED = {
 
 
 def test_every_failure_condition_has_an_alert() -> None:
-    """Exactly these. While one alert is active, another gate, queue or step still raises its own."""
+    """Exactly these. While one alert is active, another gate, queue or step still raises its own.
+
+    A task is overdue after three sweeps by the default schedule.
+    """
     planned = {
         name: [
             (
@@ -89,16 +92,15 @@ def test_every_failure_condition_has_an_alert() -> None:
         for name, alert in _ALERTS.items()
     }
     assert planned == _CONDITIONS
-
-
-def test_overdue_means_three_sweeps() -> None:
-    """The threshold is derived from the default schedule."""
     schedule = Settings.model_fields["supervisor_schedule"].default
     assert _CONDITIONS["overdue-tasks"][0][3] == 3 * int(schedule.removeprefix("*/").split()[0])
 
 
 def test_every_alert_is_mailed_and_each_event_is_posted_once() -> None:
-    """In Azure's common schema. An alert on an event that the application posts itself is only mailed."""
+    """In Azure's common schema. An alert on an event that the application posts itself is only mailed.
+
+    A hub is watched only where there is one.
+    """
     posting, mailing = of_type(WATCHING.resources, ACTION_GROUP)
     receivers = [
         {"name": f"email-{index}", "emailAddress": f"{name}@example.com", "useCommonAlertSchema": True}
@@ -117,11 +119,7 @@ def test_every_alert_is_mailed_and_each_event_is_posted_once() -> None:
         receiver = [{"actionGroupId": ids[0]}] if is_of_metrics else [ids[name in _POSTED]]
         assert (actions if is_of_metrics else properties_of(actions)["actionGroups"]) == receiver, name
     assert {each["name"] for each in DECLARED["log"]} >= _POSTED
-
-
-def test_hub_is_watched_only_where_there_is_one() -> None:
-    """Each alert costs something."""
-    without = Deployment(TEMPLATE, {**PARAMETERS, "eventHubsId": ""})
+    without = Deployment(TEMPLATE, {**PARAMETERS, "eventHubsId": ""})  # each alert costs something
     of_hubs = {"hub-stalled", "hub-late", "hub-throttled"}
     assert _ALERTS.keys() - alerts(without.resources).keys() == of_hubs
 
@@ -246,7 +244,13 @@ def _assigned() -> Iterator[tuple[str, str]]:
 
 
 def test_every_alert_has_its_section_in_the_runbook() -> None:
-    """Under its name, with the operator's action first; the list has its severity."""
+    """Under its name, with the operator's action first; the list has its severity.
+
+    Each command that acts sends the required header, so it works when it is copied.
+    """
+    commands = re.findall(r"^ *curl -X POST .+(?:\\\n.+)*", _RUNBOOK, re.MULTILINE)
+    assert commands
+    assert [command for command in commands if f"-H '{OWN_HEADER}: " not in command] == []
     sections = re.findall(r"^## `([a-z-]+)`: .+?$(.+?)(?=^## )", _RUNBOOK, re.MULTILINE | re.DOTALL)
     assert sorted(name for name, _ in sections) == sorted(_ALERTS)
     for name, text in sections:
@@ -255,10 +259,3 @@ def test_every_alert_has_its_section_in_the_runbook() -> None:
     rows = re.findall(r"^\| \[`([a-z-]+)`\]\(#.+\) \| (\d) \|", _RUNBOOK, re.MULTILINE)
     severities = {name: alert.at("properties", "severity") for name, alert in _ALERTS.items()}
     assert {name: int(severity) for name, severity in rows} == severities
-
-
-def test_every_command_that_acts_sends_the_required_header() -> None:
-    """So the command works when it is copied."""
-    commands = re.findall(r"^ *curl -X POST .+(?:\\\n.+)*", _RUNBOOK, re.MULTILINE)
-    assert commands
-    assert [command for command in commands if f"-H '{OWN_HEADER}: " not in command] == []
