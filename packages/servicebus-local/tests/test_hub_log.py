@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from servicebus_local.config import BrokerConfig
-from servicebus_local.hubs import retention, tail
+from servicebus_local.hubs import hub, partition
 from servicebus_local.hubs.settings import HubSettings
 from servicebus_local.testing import RunningBroker, running_broker
 from tests.broker_process import BrokerProcess, command
@@ -60,7 +60,7 @@ def test_numbers_and_times_go_on_after_retention_has_emptied_a_partition(tmp_pat
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wired]:
     """Run a broker that keeps five events in memory."""
-    monkeypatch.setattr(tail.Tail, "__init__", _small(tail.Tail.__init__))
+    monkeypatch.setattr(partition.Tail, "__init__", _small(partition.Tail.__init__))
     with wired() as connected:
         yield connected
 
@@ -100,9 +100,9 @@ def test_retention_drops_the_oldest(
     settings: HubSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In parts; what is kept is the newest, in one piece, in the log as well."""
-    monkeypatch.setattr(retention, "_LOOK_MS", 20)
-    monkeypatch.setattr(retention, "_PART", 2)
-    monkeypatch.setattr(retention, "_PAUSE_MS", 1)
+    monkeypatch.setattr(hub, "_LOOK_MS", 20)
+    monkeypatch.setattr(hub, "_PART", 2)
+    monkeypatch.setattr(hub, "_PAUSE_MS", 1)
     with wired(BrokerConfig({}, hubs={"orders": settings}), tmp_path) as (broker, wire):
         send_events(wire, *(b"x" for _ in range(20)))
         for _ in range(500):

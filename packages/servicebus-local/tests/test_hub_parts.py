@@ -11,10 +11,9 @@ from servicebus_local.codec.values import AmqpError, Encodable, Symbol
 from servicebus_local.content import Section
 from servicebus_local.errors import ArgumentError, LinkStolenError, QuotaExceededError
 from servicebus_local.hubs.event import Event, parse_event, parse_events, with_delivery_annotations
+from servicebus_local.hubs.partition import Place, Start, Tail
 from servicebus_local.hubs.partition_keys import key_hash, partition_of
 from servicebus_local.hubs.readers import Readers
-from servicebus_local.hubs.start import Place, Start
-from servicebus_local.hubs.tail import Tail
 from tests.hub_wire import batch
 from tests.wire import data_message, read_sections, section
 

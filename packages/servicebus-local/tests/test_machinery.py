@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from servicebus_local.broker.duplicates import DuplicateWindow
+from servicebus_local.broker.queue import DuplicateWindow
 from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.storage.group_commit import GroupCommit
 from servicebus_local.storage.log import MessageLog

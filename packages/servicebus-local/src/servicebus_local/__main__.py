@@ -12,8 +12,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from servicebus_local.config import BrokerConfig, ConfigurationError, queues_named, read_config
-from servicebus_local.hub_config import with_hubs_named, with_hubs_of
+from servicebus_local.config import (
+    BrokerConfig,
+    ConfigurationError,
+    queues_named,
+    read_config,
+    with_hubs_named,
+    with_hubs_of,
+)
 from servicebus_local.server import HOST, Broker, PortError
 from servicebus_local.storage.log import LogError
 

@@ -1,6 +1,6 @@
-"""Reads the queues, with their names and properties as in Azure Resource Manager.
+"""Reads queues and event hubs, with their names and properties as in Azure Resource Manager.
 
-The limits are those of Azure Service Bus, so that every accepted configuration can also be deployed.
+The limits are those of Service Bus, and of Event Hubs' standard tier: an accepted file can also be deployed.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from servicebus_local.broker.settings import MEGABYTE, QUEUE_NAME, QueueSettings
-from servicebus_local.hubs.settings import HubSettings
+from servicebus_local.hubs.settings import DEFAULT_GROUP, HUB_NAME, HubSettings
 
 _STANDARD_INPUT = Path("-")
 
@@ -174,3 +174,47 @@ class _Queue(Strict):
 
 class _Document(Strict):
     queues: list[_Queue] = Field(description="a list of queues")
+
+
+_HOUR_MS = 3_600_000
+_GROUPS = 20
+_NAME = "up to 50 letters, digits and . - _ with a letter or digit first and last"
+
+
+class _Hub(Strict):
+    name: str = Field(pattern=HUB_NAME, max_length=50, description=_NAME)
+    partition_count: int = Field(4, ge=1, le=32, description="a whole number from 1 to 32")
+    retention_hours: int = Field(168, ge=1, le=168, description="a whole number from 1 to 168")
+    consumer_groups: list[str] = Field([], max_length=_GROUPS, description=f"up to {_GROUPS} names")
+
+    def settings(self) -> HubSettings:
+        """Return the properties as the broker uses them."""
+        groups = (group for group in self.consumer_groups if group.lower() != DEFAULT_GROUP)
+        return HubSettings(self.partition_count, self.retention_hours * _HOUR_MS, tuple(groups))
+
+
+class _HubDocument(Strict):
+    hubs: list[_Hub] = Field(description="a list of hubs")
+
+
+def with_hubs_of(config: BrokerConfig, file: Path) -> BrokerConfig:
+    """Return a configuration with the hubs of a file added. Raises ConfigurationError."""
+    return _with_hubs(config, read_document(file, "--hubs"), str(file))
+
+
+def with_hubs_named(config: BrokerConfig, names: Iterable[str]) -> BrokerConfig:
+    """Return a configuration with hubs that have the default properties. Raises ConfigurationError."""
+    return _with_hubs(config, {"hubs": [{"name": name} for name in names]}, "--hub")
+
+
+def _with_hubs(config: BrokerConfig, document: Any, source: str) -> BrokerConfig:
+    parsed = validated(_HubDocument, (_Hub,), document, source)
+    taken = {name.lower(): "a queue" for name in config.queues}
+    for hub in parsed.hubs:
+        if owner := taken.get(hub.name.lower()):
+            raise ConfigurationError(
+                f"{source}: hub '{hub.name}': {owner} has this name (names are case-insensitive)"
+            )
+        taken[hub.name.lower()] = "another hub"
+    hubs: Mapping[str, HubSettings] = {hub.name: hub.settings() for hub in parsed.hubs}
+    return replace(config, hubs=hubs)

@@ -18,10 +18,9 @@ from servicebus_local.broker.faults import FaultBoard
 from servicebus_local.broker.journal import Journal
 from servicebus_local.broker.timers import TimerHeap
 from servicebus_local.config import BrokerConfig
-from servicebus_local.hubs.hub import Hub
+from servicebus_local.hubs.hub import Hub, Retention
 from servicebus_local.hubs.journal import HubJournal
-from servicebus_local.hubs.retention import Retention
-from servicebus_local.hubs.tail import Tail
+from servicebus_local.hubs.partition import Tail
 from servicebus_local.namespace import Namespace
 from servicebus_local.storage.group_commit import GroupCommit
 from servicebus_local.storage.log import MessageLog

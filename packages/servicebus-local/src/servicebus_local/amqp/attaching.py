@@ -15,7 +15,7 @@ from servicebus_local.amqp.request_links import (
 )
 from servicebus_local.errors import EntityNotFoundError, NotAllowedError, NotSupportedError
 from servicebus_local.hubs.hub import Hub
-from servicebus_local.hubs.start import Start
+from servicebus_local.hubs.partition import Start
 from servicebus_local.namespace import Namespace
 
 _CBS_ADDRESS = "$cbs"

@@ -1,18 +1,83 @@
-"""A queue: enqueues and schedules messages, drops duplicates, dead-letters messages that fail or expire."""
+"""A queue, which enqueues and schedules messages and drops duplicates; and its dead-letter queue."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 
-from servicebus_local.broker.dead_letters import DeadLetterQueue
-from servicebus_local.broker.duplicates import DuplicateWindow
 from servicebus_local.broker.entity import Entity, Machinery, Space
-from servicebus_local.broker.message import MessageState, StoredMessage
+from servicebus_local.broker.message import Lock, MessageState, Settlement, StoredMessage, Verdict
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.broker.timers import END_OF_TIME_MS, now_ms
 from servicebus_local.codec.encoding import encode
 from servicebus_local.content import Content
-from servicebus_local.errors import QuotaExceededError
+from servicebus_local.errors import NotAllowedError, QuotaExceededError
+
+
+class DeadLetterQueue(Entity):
+    """Holds the dead letters of a queue, with their sequence numbers of the queue."""
+
+    def add(self, message: StoredMessage) -> None:
+        """Add a message that its queue removed."""
+        message.address = self.address
+        message.state = MessageState.ACTIVE
+        message.expires_ms = None
+        self.hold(message)
+        self._journal.update(message)
+        self._journal.then(self.make_available, message)
+
+    def send(self, contents: list[Content]) -> list[int]:
+        """Refuse: only its queue adds messages. Raises NotAllowedError."""
+        raise NotAllowedError(f"Sending to a dead-letter queue is not allowed ({len(contents)} messages).")
+
+    def settle(self, lock: Lock, verdict: Verdict) -> None:
+        """Settle a locked message; a refused settlement leaves it locked. Raises OperationError."""
+        if verdict.settlement is Settlement.DEAD_LETTER:
+            raise NotAllowedError("A message in a dead-letter queue cannot be dead-lettered.")
+        super().settle(lock, verdict)
+
+    def _on_failed_delivery(self, message: StoredMessage) -> None:
+        # Its delivery count stays what it was in its queue; its properties may have changed.
+        self._journal.update(message)
+        self._journal.then(self.make_available, message)
+
+    def _dead_letter(self, message: StoredMessage, reason: str | None, description: str | None) -> None:
+        raise NotImplementedError("settle refuses it before it unlocks the message")
+
+    def _expire(self, message: StoredMessage) -> None:
+        raise NotImplementedError("dead letters have no time to live")
+
+
+class DuplicateWindow:
+    """Ids, each with the end of its window (milliseconds since 1970); all windows are equally long."""
+
+    def __init__(self, window_ms: int) -> None:
+        self._window_ms = window_ms
+        self._until: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def __contains__(self, message_id: str) -> bool:
+        return message_id in self._until
+
+    def remember(self, message_id: str, now: int) -> int:
+        """Record an id, and return the end of its window."""
+        until = now + self._window_ms
+        self._until[message_id] = until
+        return until
+
+    def restore(self, message_id: str, until: int) -> None:
+        """Record an id from the log; ids must be in the order of their windows' ends."""
+        self._until[message_id] = until
+
+    def forget_before(self, now: int) -> bool:
+        """Drop the ids whose window has passed, and return whether there were any."""
+        passed = [message_id for message_id, _ in takewhile(lambda item: item[1] <= now, self._until.items())]
+        for message_id in passed:
+            del self._until[message_id]
+        return bool(passed)
+
 
 #: Suffix of a queue's name in the address of its dead letters. Addresses are lower-case.
 DEAD_LETTER_SUFFIX = "/$deadletterqueue"

@@ -1,4 +1,4 @@
-"""An event hub: its partitions, consumer groups and readers."""
+"""An event hub: its partitions, consumer groups, readers, and the end of its events."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from servicebus_local.broker.faults import FaultBoard
+from servicebus_local.broker.timers import TimerHeap, now_ms
 from servicebus_local.errors import EntityNotFoundError, PartitionError
 from servicebus_local.hubs.event import EventContent
 from servicebus_local.hubs.journal import HubJournal
-from servicebus_local.hubs.partition import Partition
+from servicebus_local.hubs.partition import Partition, Tail
 from servicebus_local.hubs.partition_keys import partition_of
 from servicebus_local.hubs.readers import Readers
 from servicebus_local.hubs.settings import DEFAULT_GROUP, HubSettings
-from servicebus_local.hubs.tail import Tail
 
 
 class Hub:
@@ -93,3 +93,37 @@ class Hub:
     def check_busy(self) -> None:
         """Raise ServerBusyError if a fault refuses the next operation."""
         self._faults.check_busy(self.key)
+
+
+_LOOK_MS = 10_000
+#: Time between two parts, and events of one partition in a part.
+_PAUSE_MS, _PART = 50, 1_000
+
+
+class Retention:
+    """Deletes the events whose retention has passed, as long as its timers run.
+
+    It deletes a part at a time: other clients must not wait for it.
+    """
+
+    def __init__(self, hubs: Sequence[Hub], timers: TimerHeap) -> None:
+        self._hubs = hubs
+        self._timers = timers
+        self.look()
+
+    def look(self) -> None:
+        """Delete a part of the expired events, and schedule the next check."""
+        more = [self._shorten(hub) for hub in self._hubs]
+        self._timers.after(_PAUSE_MS if any(more) else _LOOK_MS, self.look)
+
+    def _shorten(self, hub: Hub) -> bool:
+        """Delete a part of a hub's expired events, and return whether more remain."""
+        since_ms = now_ms() - hub.settings.retention_ms
+        fair_share = hub.settings.max_bytes // len(hub.partitions)
+        more = False
+        for partition in hub.partitions:
+            first = partition.first_kept(since_ms, fair_share)
+            dropped = partition.drop_before(min(first, partition.begin + _PART))
+            hub.counters["expired"] += dropped
+            more = more or partition.begin < first
+        return more

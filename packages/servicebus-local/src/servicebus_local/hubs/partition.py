@@ -1,10 +1,13 @@
-"""A partition: events in their order, numbered without gaps, kept until their retention ends."""
+"""A partition: events in order, without gaps, kept until their retention ends; and where a reader starts."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from itertools import islice
 from typing import assert_never
 
@@ -12,8 +15,70 @@ from servicebus_local.broker.timers import now_ms
 from servicebus_local.errors import ArgumentError
 from servicebus_local.hubs.event import Event, EventContent
 from servicebus_local.hubs.journal import CHUNK_EVENTS, HubJournal, Numbers
-from servicebus_local.hubs.start import Place, Start
-from servicebus_local.hubs.tail import Tail
+
+_SELECTOR = re.compile(r"amqp\.annotation\.(x-opt-[a-z-]+)\s*(>=?)\s*'?([^'\s]+)'?")
+_LATEST = "@latest"
+_BEFORE_ALL = -1
+
+
+class Place(StrEnum):
+    """The annotations that a start can name."""
+
+    #: Bytes before the event in its partition; `@latest` is the end.
+    OFFSET = "x-opt-offset"
+    SEQUENCE_NUMBER = "x-opt-sequence-number"
+    #: When the event was appended, in milliseconds since 1970 UTC.
+    ENQUEUED_TIME = "x-opt-enqueued-time"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first event is the one after a value, or, inclusive, the one with it. None: the end."""
+
+    place: Place = Place.OFFSET
+    value: int | None = _BEFORE_ALL
+    inclusive: bool = False
+
+    @classmethod
+    def read(cls, selector: str | None) -> Start:
+        """Read a selector; without one it is the start of the partition. Raises ArgumentError."""
+        if selector is None:
+            return cls()
+        match = _SELECTOR.fullmatch(selector.strip())
+        try:
+            place, value = Place(match[1] if match else ""), match[3] if match else ""
+            number = None if value == _LATEST else int(value)
+        except ValueError as error:
+            raise ArgumentError(f"The filter '{selector}' is not one of a position.") from error
+        return cls(place, number, match is not None and match[2] == ">=")
+
+
+_MEGABYTE = 1024 * 1024
+
+
+class Tail:
+    """Limits the events in memory of all partitions together, in number and in bytes."""
+
+    def __init__(self, max_events: int = 20_000, max_bytes: int = 64 * _MEGABYTE) -> None:
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+        self._order: deque[tuple[deque[Event], Event]] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def add(self, own: deque[Event], event: Event) -> None:
+        """Add an event to its partition's deque, and drop the oldest events above the limits."""
+        own.append(event)
+        self._order.append((own, event))
+        self._bytes += len(event.wire)
+        while len(self._order) > self._max_events or self._bytes > self._max_bytes:
+            owner, oldest = self._order.popleft()
+            self._bytes -= len(oldest.wire)
+            if owner and owner[0] is oldest:  # else retention has dropped it already
+                owner.popleft()
+
 
 #: Time of the last event of a partition that never had one: the beginning of the year 1.
 NEVER_MS = -62135596800000
