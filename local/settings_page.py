@@ -81,7 +81,6 @@ def _row(field: FieldInfo) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """Return the name of a type in the environment."""
     origin = get_origin(annotation) or annotation
     if origin in (Union, types.UnionType):
         return _type(next(kind for kind in get_args(annotation) if kind is not type(None)))
@@ -93,7 +92,6 @@ def _type(annotation: Any) -> str:
 
 
 def _limits(field: FieldInfo) -> Iterator[str]:
-    """Yield the limits of a number."""
     for limit in field.metadata:
         if type(limit) in _LIMITS:
             name, words = _LIMITS[type(limit)]

@@ -12,7 +12,7 @@ from azure.servicebus import ServiceBusMessage
 from functions.core.json_values import MOST_TEXT_BYTES
 from functions.messaging.agent_messages import AgentRequest, ReplyOutcome
 from local.agent_check.kit import SILENCE, CheckFailedError, Kit, NotSeenError, find_of
-from local.agent_check.queues import Reply, message_of
+from local.agent_check.queues import message_of
 
 #: The reason that Service Bus writes after the last delivery of a message.
 _GIVEN_UP = "MaxDeliveryCountExceeded"
@@ -40,7 +40,7 @@ async def a_look_up_of_what_was_done(kit: Kit) -> None:
     """A look-up finds what was done, with its result, and does not repeat it (rule 9)."""
     done = kit.request(idempotent=False)
     before = await kit.ask(done)
-    after = await _found(kit, find_of(done))
+    after = await kit.ask(find_of(done), outcome=None)
     await kit.effects(done)
     if after.outcome == ReplyOutcome.UNKNOWN:
         raise NotSeenError("it replies `unknown` to a look-up: do not declare `find` for it")
@@ -53,7 +53,7 @@ async def a_look_up_of_what_was_done(kit: Kit) -> None:
 async def a_look_up_of_what_was_not_begun(kit: Kit) -> None:
     """A look-up has no effect: a step that was not begun is `not_done` or `unknown` (rule 9)."""
     find = find_of(kit.request(idempotent=False))
-    if (await _found(kit, find)).outcome == ReplyOutcome.DONE:
+    if (await kit.ask(find, outcome=None)).outcome == ReplyOutcome.DONE:
         raise CheckFailedError("it was never begun, and is found to be `done`")
     await kit.effects(find, least=0, most=0)
 
@@ -69,7 +69,7 @@ async def a_look_up_after_its_deadline(kit: Kit) -> None:
 async def a_fence_holds(kit: Kit) -> None:
     """After `not_done` with `fences_starts`, that start is not taken, and the next one is done (rule 9)."""
     start = kit.request(idempotent=False)
-    found = await _found(kit, find_of(start))
+    found = await kit.ask(find_of(start), outcome=None)
     if found.outcome != ReplyOutcome.NOT_DONE or not found.content.get("fences_starts"):
         raise NotSeenError("it does not fence starts, so that an operator decides after each look-up")
     await kit.ask(start, outcome=ReplyOutcome.NOT_TAKEN)
@@ -77,10 +77,6 @@ async def a_fence_holds(kit: Kit) -> None:
     again = kit.request(of=start, epoch=2, idempotent=False)
     await kit.ask(again)
     await kit.effects(again)
-
-
-async def _found(kit: Kit, find: AgentRequest) -> Reply:
-    return await kit.ask(find, outcome=None)
 
 
 async def an_unknown_field(kit: Kit) -> None:
@@ -163,14 +159,12 @@ async def _is_dead_lettered(kit: Kit, messages: dict[str, ServiceBusMessage]) ->
 
 async def replies_echo_their_requests(kit: Kit) -> None:
     """Every reply repeats its request's task, step, direction, epoch, start id and kind (The reply)."""
-    _none_of(kit.desk.not_echoed)
-    _some_reply(kit)
+    _check_replies(kit, kit.desk.not_echoed)
 
 
 async def replies_fit_the_schema(kit: Kit) -> None:
     """Every reply is strict JSON that fits the schema, in a data section (The reply)."""
-    _none_of(kit.desk.misfits)
-    _some_reply(kit)
+    _check_replies(kit, kit.desk.misfits)
 
 
 async def it_stays_up(kit: Kit) -> None:
@@ -187,6 +181,7 @@ def _none_of(faults: Sequence[str]) -> None:
         )
 
 
-def _some_reply(kit: Kit) -> None:
+def _check_replies(kit: Kit, faults: Sequence[str]) -> None:
+    _none_of(faults)
     if not kit.desk.last_reply_at:
         raise NotSeenError("no request was answered")
