@@ -12,12 +12,11 @@ from pathlib import Path
 
 from pydantic_core import to_json
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
 from functions.core.derive import derive
 from local.platform import INTERRUPTED, until_stop_signal
+from local.progress import Phases
 from tests.chaos.callers import Callers
 from tests.chaos.environment import RunEnvironment
 from tests.chaos.evidence import Tables, settle
@@ -26,39 +25,11 @@ from tests.chaos.judge import Judge, Outcome
 from tests.chaos.plan import FaultLane, InjectedFault, Limits, Plan, make_plan
 
 _SHOW_EVERY = 0.5
-_SAY_EVERY = 10.0
 #: Seconds in which late requests arrive after everything has settled.
 _LATE_CALLS = 8.0
 #: Seconds between two looks at all tasks, and the pause in lengths of a look: more looks slow down.
 _LOOK_EVERY, _PAUSE = 1.0, 3
 _MOST_LOOKS_AT_THE_END = 30
-
-
-class RunProgress:
-    """Shows accepted and finished orders, and the effects of faults."""
-
-    def __init__(self, orders: int, console: Console) -> None:
-        self._orders = orders
-        self._console = console
-        columns = (*Bars.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
-        self.bars = Bars(*columns, console=console, disable=not console.is_terminal)
-
-    def say(self, text: str) -> None:
-        """Print a line, above the bars if there are any."""
-        self._console.print(text, highlight=False)
-
-    async def follow(self, callers: Callers, judge: Judge, faults: Counter[InjectedFault]) -> None:
-        """Show the progress until cancelled."""
-        is_terminal = self._console.is_terminal
-        bars = [self.bars.add_task(name, total=self._orders) for name in ("accepted", "finished")]
-        while True:
-            accepted, finished = len(callers.accepted), judge.finished
-            for bar, completed in zip(bars, (accepted, finished), strict=True):
-                self.bars.update(bar, completed=completed)
-            if not is_terminal:
-                counts = f"{accepted} accepted, {finished} finished of {self._orders}"
-                self.say(f"{counts}; {faults.total()} effects of faults")
-            await asyncio.sleep(_SHOW_EVERY if is_terminal else _SAY_EVERY)
 
 
 class ChaosRun:
@@ -76,18 +47,17 @@ class ChaosRun:
         )
         self._counts = Counter[InjectedFault]()
 
-    async def carry_out(self, progress: RunProgress) -> Outcome:
+    async def carry_out(self, phases: Phases, console: Console) -> Outcome:
         """Carry out the plan, and let the judge see the end. Raises `PartFailedError`."""
         try:
             async with Tables.at(self._addresses.storage_connection) as tables, asyncio.TaskGroup() as group:
-                following = progress.follow(self._callers, self.judge, self._counts)
-                works = (self._callers.submit_all(), self._watch(tables), following)
+                works = (self._callers.submit_all(), self._watch(tables), self._show(phases))
                 background = [group.create_task(each) for each in works]
-                progress.say(f"faults and orders for {self._plan.seconds:.0f} s …")
+                console.print(f"faults and orders for {self._plan.seconds:.0f} s …", highlight=False)
                 await asyncio.gather(*map(self._lane, FaultLane))
                 self._callers.send_the_rest()
                 bound = self._limits.termination
-                progress.say(f"faults ended; settling takes {bound:.0f} s at most …")
+                console.print(f"faults ended; settling takes {bound:.0f} s at most …", highlight=False)
                 seconds, leftovers = await settle(tables, self._addresses.admin, self._callers, bound)
                 await asyncio.sleep(_LATE_CALLS)
                 for task in background:
@@ -98,6 +68,14 @@ class ChaosRun:
 
     async def _lane(self, lane: FaultLane) -> None:
         await run_lane(self._plan, lane, self._injector.inject, self._counts, self._callers.send_one_more)
+
+    async def _show(self, phases: Phases) -> None:
+        """Show the progress until cancelled."""
+        accepted, finished = (phases.begin(name, len(self._plan.orders)) for name in ("accepted", "finished"))
+        while True:
+            accepted.show(len(self._callers.accepted))
+            finished.show(self.judge.finished)
+            await asyncio.sleep(_SHOW_EVERY)
 
     async def _watch(self, tables: Tables) -> None:
         """Examine all tasks until cancelled."""
@@ -188,11 +166,11 @@ async def judged(
     with (
         (folder / "parts.log").open("w") as parts,
         redirect_stderr(parts),
-        (progress := RunProgress(len(plan.orders), console)).bars,
+        Phases(console) as phases,
     ):
         async with environment.running():
             run = ChaosRun(plan, limits, environment)
-            outcome = await environment.unless_a_part_fails(run.carry_out(progress))
+            outcome = await environment.unless_a_part_fails(run.carry_out(phases, console))
     found = run.judge.judge(outcome)
     if found:
         kept = {"violations": found, "records": run.judge.records, "effects": environment.remotes.effects}
