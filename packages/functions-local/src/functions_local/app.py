@@ -13,9 +13,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from functions_local.app_faults import functions_of_model_v1, mistakes_in, unsupported_parts
 from functions_local.configuration import AppSettings, StartError, is_true
-from functions_local.malformed import mistakes_in
-from functions_local.unsupported import functions_of_model_v1, unsupported_parts
 from functions_local.worker import Indexed, Worker
 
 _log = logging.getLogger(__name__)
@@ -47,6 +46,13 @@ class RetryPolicy:
     max_retries: int
     first_delay: timedelta
     longest_delay: timedelta
+
+    def delay(self, count: int) -> float:
+        """Return the seconds before retry number `count`, counted from 0."""
+        if self.strategy is RetryStrategy.FIXED_DELAY:
+            return self.first_delay.total_seconds()
+        # The exponent is bounded to prevent an overflow; the longest delay applies long before that.
+        return min(self.first_delay * (1 << min(count, 30)), self.longest_delay).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)

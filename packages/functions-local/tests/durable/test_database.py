@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from functions_local.durable import DatabaseRefusedError, checkpoints
-from functions_local.durable.database import Database, Statement
+from functions_local.durable import DatabaseRefusedError
+from functions_local.durable import database as durable_database
+from functions_local.durable.database import CheckpointThread, Database, Statement
 from tests.durable.workflows import until
 
 type Open = Callable[..., Database]
@@ -186,9 +187,9 @@ async def test_the_write_ahead_log_is_emptied_while_commits_go_on(
     path: Path, open_database: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No commit does it, and the thread does only when the log has grown."""
-    monkeypatch.setattr(checkpoints, "_INTERVAL", 0.01)
-    monkeypatch.setattr(checkpoints, "_PASSIVE_SIZE", 50_000)
-    monkeypatch.setattr(checkpoints, "_TRUNCATE_SIZE", 300_000)
+    monkeypatch.setattr(durable_database, "_INTERVAL", 0.01)
+    monkeypatch.setattr(durable_database, "_PASSIVE_SIZE", 50_000)
+    monkeypatch.setattr(durable_database, "_TRUNCATE_SIZE", 300_000)
     database, write_ahead_log = open_database(), path.with_name("durable.sqlite-wal")
     await commit(database, *inserts(1))
     assert write_ahead_log.stat().st_size < 50_000
@@ -202,17 +203,17 @@ def test_a_failed_checkpoint_is_logged_and_retried(
     open_database: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The thread survives it."""
-    checkpoint, failures = checkpoints.CheckpointThread._checkpoint, iter([sqlite3.OperationalError("no")])
+    checkpoint, failures = CheckpointThread._checkpoint, iter([sqlite3.OperationalError("no")])
     succeeded = threading.Event()
 
-    def failing_once(thread: checkpoints.CheckpointThread, connection: sqlite3.Connection) -> None:
+    def failing_once(thread: CheckpointThread, connection: sqlite3.Connection) -> None:
         for failure in failures:
             raise failure
         checkpoint(thread, connection)
         succeeded.set()
 
-    monkeypatch.setattr(checkpoints, "_INTERVAL", 0.01)
-    monkeypatch.setattr(checkpoints.CheckpointThread, "_checkpoint", failing_once)
+    monkeypatch.setattr(durable_database, "_INTERVAL", 0.01)
+    monkeypatch.setattr(CheckpointThread, "_checkpoint", failing_once)
     with caplog.at_level(logging.WARNING):
         open_database()
         assert succeeded.wait(20)

@@ -61,7 +61,7 @@ class EpisodeRunner:
     async def _run(self, instance: LiveInstance, taken: Sequence[InstanceMessage]) -> None:
         accepted = self._accept(instance, taken)
         if not accepted:
-            await self._hub.database.commit(Changes().take_messages(taken).statements, _nothing)
+            await self._hub.database.commit(Changes().take_messages(taken).statements, lambda: None)
             return
         history = self._hub.instances.history_of(instance)
         self._hub.figures["episodes_run"] += 1
@@ -125,7 +125,7 @@ class EpisodeRunner:
         start = execution_started(instance.id, execution, instance.name, instance.version, input_text)
         messages = [self._hub.dispatcher.message(instance.id, execution, start)]
         messages += [self._hub.dispatcher.message(instance.id, None, event) for event in restart.unread]
-        changes.forget_history(instance.id).forget_timers(instance.id, instance.execution)
+        changes.forget_generation(instance.id, instance.execution)
         changes.begin_generation(instance.id, execution, input_text, custom_status, now_text())
         for message in messages:
             changes.add_message(message)
@@ -154,10 +154,6 @@ def _write(changes: Changes, instance: LiveInstance, conclusion: Conclusion, pla
         changes.add_message(timer)
     if conclusion.status.is_terminal:
         changes.forget_messages(instance.id)
-
-
-def _nothing() -> None:
-    """Do nothing after a commit."""
 
 
 def execution_started(

@@ -152,17 +152,14 @@ class Changes:
         alive = f"SELECT id FROM instances WHERE {ALIVE}"  # noqa: S608 - constants
         return self._add(f"DELETE FROM inbox WHERE instance NOT IN ({alive})")  # noqa: S608 - constants
 
-    def forget_history(self, instance: str) -> Self:
-        """Delete all episodes of an instance."""
-        return self._add("DELETE FROM history WHERE instance=?", instance)
+    def forget_generation(self, instance: str, execution: str) -> Self:
+        """Delete the history, messages and timers of one generation of an instance."""
+        self._add("DELETE FROM history WHERE instance=?", instance)
+        return self._add("DELETE FROM inbox WHERE instance=? AND execution=?", instance, execution)
 
     def forget_messages(self, instance: str) -> Self:
         """Delete all messages and timers of an instance."""
         return self._add("DELETE FROM inbox WHERE instance=?", instance)
-
-    def forget_timers(self, instance: str, execution: str) -> Self:
-        """Delete all messages and timers of one generation of an instance."""
-        return self._add("DELETE FROM inbox WHERE instance=? AND execution=?", instance, execution)
 
     def update_status(
         self,

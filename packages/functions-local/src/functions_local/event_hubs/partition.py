@@ -25,7 +25,6 @@ from functions_local.event_hubs.outage import Outage
 from functions_local.event_hubs.reader import PartitionLostError, PartitionReader, Position
 from functions_local.host_json import EventHubsOptions, StartType
 from functions_local.invocations import Attempt, Invocations
-from functions_local.retries import retry_delay
 from functions_local.worker import Outcome, Succeeded
 
 _log = logging.getLogger(__name__)
@@ -153,7 +152,7 @@ class PartitionLoop:
             outcome = await self._run_once(events, Attempt(count, retries), writes=writes)
             if isinstance(outcome, Succeeded) or policy is None or count == retries or self._given_up(reader):
                 return
-            await self._pause(retry_delay(policy, count).total_seconds())
+            await self._pause(policy.delay(count))
             if self._given_up(reader):
                 return
 

@@ -12,7 +12,6 @@ from functions_local.app import Function, TimerTrigger
 from functions_local.configuration import StartError
 from functions_local.invocations import Attempt, Invocations
 from functions_local.protos import TypedData
-from functions_local.retries import retry_delay
 from functions_local.timers.monitor import (
     ScheduleMonitor,
     ScheduleStatus,
@@ -98,7 +97,7 @@ class TimerRunner:
             )
             if isinstance(outcome, Succeeded) or policy is None or count == retries:
                 return
-            await self._sleep(retry_delay(policy, count).total_seconds())
+            await self._sleep(policy.delay(count))
 
     def _save(self, status: ScheduleStatus) -> None:
         if self._monitored:
