@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
 from functions.core.rules import Applied
-from functions.core.task_events import OutcomeKind, Rejection
+from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import AgentReply
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.task_messages import RunRequest, SchedulerMessage, addressed
+from functions.messaging.task_messages import RunRequest, addressed
 from functions.scheduler.queue_handlers import QueueHandlers
 from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
 from functions.supervisor.old_rows import delete_old_rows
@@ -32,52 +32,32 @@ REPLY: dict[str, Any] = {
 }
 
 
-@dataclass
-class Receivers:
-    """Notes what it receives, or raises a fault."""
-
-    fault: Exception | None = None
-    rejection: Rejection | None = None
-    received: list[SchedulerMessage | AgentReply] = field(default_factory=list)
-
-    async def receive(self, message: SchedulerMessage) -> None:
-        """Receive a message."""
-        self.received.append(message)
-        if self.fault is not None:
-            raise self.fault
-
-    async def reply(self, reply: AgentReply) -> Applied:
-        """Receive a reply."""
-        await self.receive(cast("Any", reply))
-        return Applied(cast("Any", None), self.rejection)
-
-
-@dataclass
-class Rejected:
-    """Notes what is rejected: queue, reason, task and step."""
-
-    messages: list[tuple[str, str, str | None, str | None]] = field(default_factory=list)
-
-    async def reject(
-        self, queue: str, _message: QueueMessage, reason: str, *, task: str | None, step: str | None
-    ) -> None:
-        """Record a message."""
-        self.messages.append((queue, reason, task, step))
-
-
 class Desk:
-    """The handlers, and all that they call."""
+    """The handlers, and mocks of all that they call."""
 
-    def __init__(self, **fields: Any) -> None:
-        self.receivers, self.rejected = Receivers(**fields), Rejected()
-        self.alerts: list[tuple[str | None, str | None]] = []
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.receivers, self.rejected, self.alert = AsyncMock(), AsyncMock(), AsyncMock()
+        self.receivers.receive.side_effect = self.receivers.reply.side_effect = fault
+        self.receivers.reply.return_value = Applied(cast("Any", None))
         self.time = NOW
-        self.handlers = QueueHandlers(
-            cast("Any", self.receivers), cast("Any", self.rejected), alert=self._alert, now=lambda: self.time
-        )
+        self.handlers = QueueHandlers(self.receivers, self.rejected, alert=self.alert, now=lambda: self.time)
 
-    async def _alert(self, _queue: str, _reason: str, *, task: str | None, step: str | None) -> None:
-        self.alerts.append((task, step))
+    @property
+    def received(self) -> list[Any]:
+        """Return the messages and replies that were read."""
+        calls = (*self.receivers.receive.await_args_list, *self.receivers.reply.await_args_list)
+        return [call.args[0] for call in calls]
+
+    @property
+    def messages(self) -> list[tuple[str, str, str | None, str | None]]:
+        """Return the rejected messages: queue, reason, task and step."""
+        calls = self.rejected.reject.await_args_list
+        return [(call.args[0], call.args[2], call.kwargs["task"], call.kwargs["step"]) for call in calls]
+
+    @property
+    def alerts(self) -> list[tuple[str | None, str | None]]:
+        """Return the task and the step of each alert."""
+        return [(call.kwargs["task"], call.kwargs["step"]) for call in self.alert.await_args_list]
 
     async def reply(self, **changes: Any) -> None:
         """Handle a reply with other fields; None removes one."""
@@ -90,8 +70,8 @@ async def test_message_that_cannot_be_read_is_rejected(body: bytes) -> None:
     """It harms no other message."""
     desk = Desk()
     await desk.handlers.scheduler_request(QueueMessage(message_id="m1", body=body))
-    assert desk.receivers.received == []
-    assert [queue for queue, *_ in desk.rejected.messages] == ["scheduler-requests"]
+    assert desk.received == []
+    assert [queue for queue, *_ in desk.messages] == ["scheduler-requests"]
 
 
 async def test_message_of_a_deleted_task_has_no_effect() -> None:
@@ -99,7 +79,7 @@ async def test_message_of_a_deleted_task_has_no_effect() -> None:
     desk = Desk(fault=NoSuchTaskError("t1"))
     await desk.handlers.scheduler_request(addressed(RUN)[1])
     await desk.reply()
-    assert (desk.receivers.received[0], len(desk.receivers.received)) == (RUN, 2)
+    assert (desk.received[0], len(desk.received)) == (RUN, 2)
     desk = Desk(fault=TransientStorageError("no answer"))
     with pytest.raises(TransientStorageError):
         await desk.handlers.scheduler_request(addressed(RUN)[1])
@@ -121,8 +101,8 @@ async def test_unreadable_reply_is_rejected_and_alerted(changes: dict[str, Any],
     """With the task and the step that it names."""
     desk = Desk()
     await desk.reply(**changes)
-    assert desk.receivers.received == []
-    [(queue, text, task, step)] = desk.rejected.messages
+    assert desk.received == []
+    [(queue, text, task, step)] = desk.messages
     assert (queue, task, step) == ("agent-replies", "t1", "card")
     assert reason in text
     assert desk.alerts == [("t1", "card")]
@@ -141,11 +121,11 @@ async def test_reply_whose_result_alone_is_wrong_is_done(result: str) -> None:
     desk = Desk()
     body = f'{json.dumps(REPLY)[:-1]},"result":{result}}}'
     await desk.handlers.agent_reply(QueueMessage(message_id="m1", body=body.encode()))
-    [reply] = desk.receivers.received
+    [reply] = desk.received
     assert isinstance(reply, AgentReply)
     assert reply.event.kind is OutcomeKind.DONE_WITHOUT_RESULT
     assert (reply.event.error or "").startswith("its result cannot be recorded (")
-    assert [(task, step) for _, _, task, step in desk.rejected.messages] == [("t1", "card")]
+    assert [(task, step) for _, _, task, step in desk.messages] == [("t1", "card")]
 
 
 async def test_unreadable_replies_about_one_step_are_alerted_once_an_hour() -> None:
@@ -158,7 +138,7 @@ async def test_unreadable_replies_about_one_step_are_alerted_once_an_hour() -> N
     desk.time = NOW + timedelta(hours=1)
     await desk.reply(outcome="finished")
     assert [step for _, step in desk.alerts] == ["card", "hotel", "card"]
-    assert len(desk.rejected.messages) == 4
+    assert len(desk.messages) == 4
 
 
 async def test_old_rows_are_deleted_page_by_page(caplog: pytest.LogCaptureFixture) -> None:
