@@ -32,6 +32,7 @@ from functions.storage.table_contract import CorruptRowError, TransientStorageEr
 from functions.supervisor.old_rows import delete_timed_rows
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import StorageProcess, new_id, virtual_now
+from tests.unit.scheduler.steps import answering, raising
 
 SECRET = "start-id-of-this-request"
 ECHO: dict[str, Any] = {
@@ -68,18 +69,7 @@ class Script:
         return self.found
 
 
-def raising(error: Exception) -> Callable[[AgentCall], Awaitable[str]]:
-    """Return a behaviour that raises an error."""
-
-    async def behaviour(_call: AgentCall) -> str:
-        raise error
-
-    return behaviour
-
-
-async def _hang(_call: AgentCall) -> str:
-    await asyncio.sleep(86_400)
-    return "{}"
+_hang = answering("{}", seconds=86_400)
 
 
 class Bench:

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.agents.agent_call import AgentCall, NotBegunError
+from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate
 from functions.core.record import Message, Order, RuleSettings, StepSpec, StepType, TaskRecord
 from functions.core.rules import admit, fold
@@ -192,6 +193,13 @@ class Scene(World):
         recorded = [json.loads((row or {})["Gate"]) for row in gates]
         links = [(gate["link"], gate.get("amount", 0)) for gate in recorded if gate.get("amount")]
         return [amount for _, amount in sorted(dict(links).items())]
+
+    async def failures(self) -> dict[str, int]:
+        """Return the failures of each task that counts any. All tasks must be processed, and none undone."""
+        records = await self.records()
+        assert {derive(record).state for record in records} == {ProcessState.PROCESSED}
+        assert all(record.epoch <= 1 + record.failures for record in records)
+        return {record.order.task: record.failures for record in records if record.failures}
 
     async def records(self) -> list[TaskRecord]:
         """Return the records of all tasks."""
