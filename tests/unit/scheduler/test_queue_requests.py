@@ -118,27 +118,6 @@ async def test_look_up_that_cannot_be_sent_is_sent_again_until_its_deadline(*, i
     assert not is_back or world.activities == [("t1.1.1", "done"), ("t1.1.2", "more"), ("t1.1.2", "done")]
 
 
-@pytest.mark.parametrize("delivers_again", [True, False])
-@pytest.mark.parametrize("point", range(1, 51))
-@virtual
-async def test_crash_at_any_request(point: int, *, delivers_again: bool) -> None:
-    """The payment starts once more only after the Agent's "not done"; a lost run costs the look-up."""
-    world = paying({**NOT_DONE, "fences_starts": True})
-    world.delivers_again = delivers_again
-    world.process.crash_at = point
-    await world.on_live_process(lambda _: world.admit("t1"))
-    record = await world.until_rest("t1", seconds=300)
-    has_crashed = world.process.crash_at is None
-    assert has_crashed is (point < 50) or 30 < point < 50  # the points cover the whole task
-    messages = {each.message_id: each for each in world.requests}.values()
-    finds = [each.start_id for each in messages if each.kind is RequestKind.FIND]
-    starts = [each.start_id for each in messages if each.kind is RequestKind.CARRY_OUT]
-    assert (len(finds), len(starts)) == (len(set(finds)), len(set(starts)))
-    assert set(starts[:-1]) <= set(finds)
-    state = derive(record).state
-    assert state is ProcessState.PROCESSED or (state is ProcessState.ERROR and not delivers_again)
-
-
 # Requests to queues
 
 
