@@ -310,20 +310,20 @@ class World:
         assert record is not None
         return record
 
-    async def on_live_process(self, work: Callable[[Process], Awaitable[Any]]) -> Any:
-        """Run work, again on the next process if its process crashes."""
+    async def on_live_process(
+        self, work: Callable[[Process], Awaitable[Any]], *, is_repeated: bool = True
+    ) -> Any:
+        """Run work. If its process crashes, run work that `is_repeated` again on the next process."""
         while True:
             process = self.process
             task = asyncio.ensure_future(work(process))
             await asyncio.wait({task, process.died}, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
-            self._abandon(task)
-
-    def _abandon(self, task: asyncio.Future[Any]) -> None:
-        """Keep the work of a crashed process, which waits forever or ends at a deadline."""
-        self._background.add(task)
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            self._background.add(task)  # it waits forever, or ends at a deadline
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+            if not is_repeated:
+                return None
 
     # The bus
 
@@ -387,7 +387,9 @@ class World:
         activity = next(generator)
         while True:
             assert activity == ("run_agents", instance)
-            progress = await self._activity(instance)
+            progress = await self.on_live_process(
+                lambda process: process.runs.run_agents(instance), is_repeated=self.delivers_again
+            )
             if progress is None:
                 return
             self.activities.append((instance, progress))
@@ -396,16 +398,6 @@ class World:
                 activity = generator.send(progress)
             except StopIteration:
                 return
-
-    async def _activity(self, instance: str) -> str | None:
-        process = self.process
-        task: asyncio.Future[str] = asyncio.ensure_future(process.runs.run_agents(instance))
-        waiting: set[asyncio.Future[Any]] = {task, process.died}
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        self._abandon(task)
-        return await self._activity(instance) if self.delivers_again else None
 
     async def sweep(self) -> None:
         """Sweep once, in a process that does not crash."""
