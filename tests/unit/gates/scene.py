@@ -175,12 +175,14 @@ class Scene(World):
         await self.process.supervisor.run()
 
     async def live(self, duration: float, *, sweep_every: float = 30) -> None:
-        """Let time pass, with sweeps."""
+        """Let time pass, with sweeps. Raises the errors of the hosts."""
         end = seconds() + duration
         while seconds() < end:
             await asyncio.sleep(min(sweep_every, end - seconds()))
             if seconds() < end:
                 await self.sweep()
+        if self.errors:
+            raise self.errors[0]
 
     async def gate(self, name: str = SERVICE) -> Gate:
         """Return the gate as it is recorded."""

@@ -278,6 +278,7 @@ class World:
         self.delivers = self.delivers_again = True
         self.replies_after: float | None = 1.0
         self.gap = 0.0
+        self.errors: list[BaseException] = []
         self._instances = set[str]()
         self._background = set[asyncio.Future[Any]]()
         self.processes = [Process(self) for _ in range(number)]
@@ -292,8 +293,14 @@ class World:
         """Run a coroutine in the background."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._finish)
         return task
+
+    def _finish(self, task: asyncio.Future[Any]) -> None:
+        self._background.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.errors.append(error)
 
     async def admit(self, task: str, items: Sequence[int] = (), **fields: Any) -> TaskRecord:
         """Admit a task of the first workflow."""
