@@ -3,8 +3,7 @@
 # ruff: noqa: I002 - FastAPI reads the annotations of routes at run time, and the models are made here
 
 import asyncio
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -13,14 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, create_model,
 from pydantic.config import JsonDict
 
 from functions.api.order_routes import EXAMPLE_ID, path_of
-from functions.api.orders import BatchEnvelope, Orders, as_problem, id_conflict, to_send
+from functions.api.orders import BatchEnvelope, Draft, Orders, as_problem
 from functions.core.workflow_definition import Workflow
 from functions.http.access import Caller, allowance_of, caller_of
 from functions.http.problems import Problem, documented_problems, problem_of
-from functions.messaging.message_format import TASK_ID_PATTERN, Identity, SubmissionMessage
-from functions.messaging.reservations import find_reservation, reserve
-from functions.messaging.senders import SendError
-from functions.storage.task_storage import TaskStorage
 
 _MOST_ORDERS = 500
 #: Fields of a batch. A list of thousands of unknown fields takes longer than other requests may wait.
@@ -98,114 +93,35 @@ async def take_batch(
     orders: Orders, workflow: Workflow[Any], sent: Sequence[Any], caller: Caller
 ) -> list[BatchedAnswer]:
     """Submit orders, and answer each as a single one. The first order of the batch under an id counts."""
-    drafts = await _with_recorded(
-        orders, workflow, sent, caller, await _drafts(orders, workflow, sent, caller)
-    )
-    first: dict[str, SubmissionMessage] = {}
-    for draft in drafts:
-        if isinstance(draft, SubmissionMessage):
-            first.setdefault(draft.task_id, draft)
-    named = {
-        draft.task_id: first[draft.task_id]
-        for order, draft in zip(sent, drafts, strict=True)
-        if isinstance(draft, SubmissionMessage) and order.get("id") is not None
-    }
-    reserved = dict(zip(named, await _reserved(orders.storage, [*named.values()]), strict=True))
-    messages = {task: reserved.get(task, draft) for task, draft in first.items()}
-    new = [message for message in messages.values() if isinstance(message, SubmissionMessage)]
-    faults = {task: each for task, each in messages.items() if isinstance(each, BaseException)}
-    results = zip(new, await orders.submit(new), strict=True)
-    faults |= {message.task_id: fault for message, fault in results if fault is not None}
-    known: dict[str, Identity | Problem] = {task: draft.identity for task, draft in first.items()}
-    known |= {task: _problem_of(fault, task) for task, fault in faults.items()}
-    return [_batched_answer(workflow, index, draft, known) for index, draft in enumerate(drafts)]
+    drafts = await _drafts(orders, workflow, sent, caller)
+    results = enumerate(zip(drafts, await orders.submit_all(drafts), strict=True))
+    return [_batched_answer(workflow, index, draft, result) for index, (draft, result) in results]
 
 
 async def _drafts(
     orders: Orders, workflow: Workflow[Any], sent: Sequence[Any], caller: Caller
-) -> list[SubmissionMessage | Problem]:
-    """Return the draft of each order, or its problem. Other requests are served in between."""
+) -> list[Draft]:
+    """Return the draft of each order. Other requests are served in between."""
     time = asyncio.get_running_loop().time
-    drafts: list[SubmissionMessage | Problem] = []
+    drafts: list[Draft] = []
     turn_ends = time()
     for order in sent:
         if time() >= turn_ends:
             for _ in range(_ROUNDS):
                 await asyncio.sleep(0)
             turn_ends = time() + _TURN_SECONDS
-        try:
-            drafts.append(orders.draft(workflow, order, caller, is_in_batch=True))
-        except Exception as error:  # noqa: BLE001 - one order stops no other
-            doing = f"validation in a batch of {workflow.resource}"
-            drafts.append(problem_of(as_problem(error), doing=doing, most_faults=_MOST_FAULTS))
+        drafts.append(orders.draft(workflow, order, caller, is_in_batch=True))
     return drafts
 
 
-async def _with_recorded(
-    orders: Orders,
-    workflow: Workflow[Any],
-    sent: Sequence[Any],
-    caller: Caller,
-    drafts: Sequence[SubmissionMessage | Problem],
-) -> list[SubmissionMessage | Problem | str]:
-    """Replace the problem of an invalid order by its id if it has a task: a deployment changed the checks."""
-    unfit = {
-        index: order["id"]
-        for index, (order, draft) in enumerate(zip(sent, drafts, strict=True))
-        if isinstance(draft, Problem) and draft.status == HTTPStatus.UNPROCESSABLE_ENTITY and _has_id(order)
-    }
-    reads = (orders.is_recorded(workflow, task, sent[index], caller) for index, task in unfit.items())
-    found = await asyncio.gather(*reads, return_exceptions=True)
-    settled: list[SubmissionMessage | Problem | str] = [*drafts]
-    for (index, task), result in zip(unfit.items(), found, strict=True):
-        if result:
-            settled[index] = _problem_of(result, task) if isinstance(result, BaseException) else task
-    return settled
-
-
-def _has_id(order: Any) -> bool:
-    task = order.get("id") if isinstance(order, dict) else None
-    return isinstance(task, str) and re.fullmatch(TASK_ID_PATTERN, task) is not None
-
-
-async def _reserved(
-    storage: TaskStorage, orders: Sequence[SubmissionMessage]
-) -> Sequence[SubmissionMessage | BaseException | None]:
-    """Reserve the ids of orders, and return `to_send` or the error for each.
-
-    If the first one is known, all are read before: a conflict costs more.
-    """
-    probes = (find_reservation(storage, order.task_id) for order in orders[:1])
-    is_known = await asyncio.gather(*probes, return_exceptions=True) != [None]
-
-    async def reserved(order: SubmissionMessage) -> SubmissionMessage | None:
-        found = await find_reservation(storage, order.task_id) if is_known else None
-        if found is None or found.rejected is not None:
-            found = await reserve(storage, order)
-        return to_send(order, found)
-
-    return await asyncio.gather(*map(reserved, orders), return_exceptions=True)
-
-
-def _problem_of(fault: BaseException, task: str) -> Problem:
-    interrupted = SendError(f"interrupted: {type(fault).__name__}")
-    error = as_problem(fault if isinstance(fault, Exception) else interrupted)
-    return problem_of(error, doing=f"task {task}: submission in a batch")
-
-
 def _batched_answer(
-    workflow: Workflow[Any],
-    index: int,
-    draft: SubmissionMessage | Problem | str,
-    known: Mapping[str, Identity | Problem],
+    workflow: Workflow[Any], index: int, draft: Draft, result: str | Exception
 ) -> BatchedAnswer:
-    if isinstance(draft, Problem):
-        return BatchedAnswer(index=index, status=draft.status, problem=draft)
-    task = draft if isinstance(draft, str) else draft.task_id
-    found = None if isinstance(draft, str) else known[task]
-    if isinstance(draft, SubmissionMessage) and not isinstance(found, Problem) and found != draft.identity:
-        found = problem_of(id_conflict(), doing=f"task {task}")
-    if isinstance(found, Problem):
-        return BatchedAnswer(index=index, status=found.status, id=task, problem=found)
-    location = f"{path_of(workflow)}/{task}"
-    return BatchedAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
+    task, location = draft.order.task_id, f"{path_of(workflow)}/{draft.order.task_id}"
+    if isinstance(result, str):
+        return BatchedAnswer(index=index, status=HTTPStatus.ACCEPTED, id=task, location=location)
+    doing = f"order {index} of a batch of {workflow.resource}"
+    problem = problem_of(as_problem(result), doing=doing, most_faults=_MOST_FAULTS)
+    return BatchedAnswer(
+        index=index, status=problem.status, id=None if draft.fault else task, problem=problem
+    )

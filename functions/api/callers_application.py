@@ -22,6 +22,7 @@ from functions.http.bodies import MOST_DEPTH, BodyLimit
 from functions.http.problems import ProblemError, documented_problems, handle_errors
 from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement
 from functions.messaging.message_format import MOST_PAYLOAD_BYTES
+from functions.messaging.received_messages import NotHandledError
 from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError, TransientStorageError
 
@@ -61,7 +62,8 @@ def callers_application(
     batches = BodyLimit(_MOST_BATCH_BYTES, MOST_DEPTH + 2)  # the orders are below an object and a list
     larger = {("POST", f"{path_of(workflow)}/batch"): batches for workflow in newest}
     guard.protect(app, access, BodyLimit(MOST_PAYLOAD_BYTES, larger=larger), intake)
-    handle_errors(app, TransientStorageError, SendError, UnfitOrderError, as_problem=as_problem)
+    unavailable = (TransientStorageError, SendError, NotHandledError)
+    handle_errors(app, *unavailable, UnfitOrderError, as_problem=as_problem)
     for workflow in newest:
         add_order_routes(app, workflow, orders)
         add_batch_routes(app, workflow, orders)

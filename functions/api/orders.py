@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +22,14 @@ from functions.core.workflow_definition import UnfitOrderError, Workflow
 from functions.http.access import Caller, Role
 from functions.http.problems import ProblemError, faults_in
 from functions.http.redaction import public_faults
-from functions.messaging.message_format import CorrelationId, SubmissionMessage, TaskId, payload_text
+from functions.messaging.message_format import (
+    TASK_ID_PATTERN,
+    CorrelationId,
+    SubmissionMessage,
+    TaskId,
+    payload_text,
+)
+from functions.messaging.received_messages import NotHandledError, as_error
 from functions.messaging.reservations import Reservation, find_reservation, reserve
 from functions.messaging.senders import SendError
 from functions.storage.order_search import search_keys
@@ -55,6 +64,15 @@ class BatchEnvelope(Envelope):
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """An order that is not submitted. `is_named`: its caller chose the id. `fault`: why it is not valid."""
+
+    order: SubmissionMessage
+    is_named: bool
+    fault: Exception | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
     """Submits, reads and cancels orders. Notices may be sent to `reply_queues`.
@@ -69,35 +87,51 @@ class Orders:
     reply_queues: Collection[str]
 
     async def submit_one(self, workflow: Workflow[Any], task: str | None, sent: Any, caller: Caller) -> str:
-        """Submit an order, unless it is recorded, and return its id. Raises `SendError`.
+        """Submit an order and return its id, a new one without `task`. Raises the error of `submit_all`."""
+        [result] = await self.submit_all([self.draft(workflow, sent, caller, task=task)])
+        if isinstance(result, Exception):
+            raise result
+        return result
 
-        Without `task` it gets a new id. Raises `ProblemError` 409 if another order has this one.
+    async def submit_all(self, drafts: Sequence[Draft]) -> list[str | Exception]:
+        """Submit orders of one workflow that are not recorded; return the id or the error of each.
+
+        Of several valid orders under one id, the first one counts. The error is the fault of a draft,
+        `ProblemError` 409 if another order has the id, or that of the table or the queue.
         """
-        try:
-            draft = self.draft(workflow, sent, caller, task=task)
-        except (RequestValidationError, UnfitOrderError):
-            if task is None or not await self.is_recorded(workflow, task, sent, caller):
-                raise
-            return task
-        message = draft if task is None else to_send(draft, await reserve(self.storage, draft))
-        for fault in [] if message is None else await self.submit([message]):
-            if fault is not None:
-                raise fault
-        return draft.task_id
+        first: dict[str, Draft] = {}
+        counting = [each if each.fault else first.setdefault(each.order.task_id, each) for each in drafts]
+        distinct = list(dict.fromkeys(counting))
+        named = [each.order.task_id for each in distinct if each.is_named and not each.fault]
+        # A conflict costs more than a read: if the first id of a batch is known, all are read.
+        probes = (find_reservation(self.storage, task) for task in named[:1])
+        is_known = len(named) > 1 and await asyncio.gather(*probes, return_exceptions=True) != [None]
+        work = (self._prepare(each, is_known=is_known) for each in distinct)
+        prepared = dict(zip(distinct, await asyncio.gather(*work, return_exceptions=True), strict=True))
+        messages = {draft: each for draft, each in prepared.items() if isinstance(each, SubmissionMessage)}
+        sent = await self.submit([*messages.values()]) if messages else ()
+        faults = {**prepared, **dict(zip(messages, sent, strict=True))}
+        return [
+            _result(draft, counts, faults[counts]) for draft, counts in zip(drafts, counting, strict=True)
+        ]
 
-    async def is_recorded(self, workflow: Workflow[Any], task: str, sent: Any, caller: Caller) -> bool:
-        """Return whether this order has a task. A deployment may have changed its checks since then."""
-        fields = sent if isinstance(sent, dict) else {}
-        order = SubmissionMessage.model_construct(
-            task_id=task,
-            workflow=workflow.name,
-            payload={name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS},
-            submitter=caller.name,
-            submitted_at=self.now(),
-            reply_to=str(fields.get("reply_to") or ""),
-        )
-        found = await find_reservation(self.storage, task)
-        return found is not None and found.is_admitted and found.identity == order.identity
+    async def _prepare(self, draft: Draft, *, is_known: bool) -> SubmissionMessage | None:
+        """Reserve the id of an order and return the message to send, None if the order has a task."""
+        order, found = draft.order, None
+        if draft.is_named and (is_known or draft.fault):
+            found = await find_reservation(self.storage, order.task_id)
+        if draft.fault is not None:
+            # A deployment may have changed the checks of an order that is recorded.
+            if found is None or not found.is_admitted or found.identity != order.identity:
+                raise draft.fault
+            return None
+        if not draft.is_named:
+            return order
+        if found is None or found.rejected is not None:
+            found = await reserve(self.storage, order)
+        if found.identity != order.identity:
+            raise _id_conflict()
+        return None if found.is_admitted else order.model_copy(update={"reservation": found.etag})
 
     def draft(
         self,
@@ -107,11 +141,44 @@ class Orders:
         *,
         task: str | None = None,
         is_in_batch: bool = False,
-    ) -> SubmissionMessage:
-        """Return a valid order that is not submitted. An order in a batch may contain its id.
+    ) -> Draft:
+        """Return an order that is not submitted. An order in a batch may contain its id.
 
-        Raises `RequestValidationError`, `ProblemError` and `UnfitOrderError`.
+        Its fault is `RequestValidationError`, `ProblemError`, `UnfitOrderError`, or an error of a function.
         """
+        fields: dict[str, Any] = sent if isinstance(sent, dict) else {}
+        named = fields.get("id") if is_in_batch else task
+        is_named = isinstance(named, str) and re.fullmatch(TASK_ID_PATTERN, named) is not None
+        payload = {name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS}
+        fault: Exception | None = None
+        make: Callable[..., SubmissionMessage] = SubmissionMessage
+        try:
+            self._check(workflow, sent, payload, named if is_named else None, is_in_batch=is_in_batch)
+        except Exception as error:  # noqa: BLE001 - an order stops no other of its batch
+            fault, make = error, SubmissionMessage.model_construct
+        reply_to = fields.get("reply_to")
+        order = make(
+            task_id=named if is_named else self.new_id(),
+            workflow=workflow.name,
+            version=workflow.version,
+            payload=payload,
+            submitter=caller.name,
+            submitted_at=self.now(),
+            reply_to=reply_to if isinstance(reply_to, str) else None,
+            correlation_id=fields.get("correlation_id"),
+        )
+        return Draft(order, is_named, fault)
+
+    def _check(
+        self,
+        workflow: Workflow[Any],
+        sent: Any,
+        payload: dict[str, Any],
+        task: str | None,
+        *,
+        is_in_batch: bool,
+    ) -> None:
+        """Validate an order. Raises `RequestValidationError`, `ProblemError` 413 and `UnfitOrderError`."""
         place = workflow.noun if is_in_batch else "body"
         if not isinstance(sent, dict):
             fault = {"type": "dict_type", "loc": (place,), "msg": "Input should be a JSON object"}
@@ -119,31 +186,18 @@ class Orders:
         model: type[Envelope] = BatchEnvelope if is_in_batch else Envelope
         if not is_in_batch and workflow.payload.model_config.get("extra") == "forbid":
             model = SingleEnvelope
-        envelope, faults = Envelope(), list[dict[str, Any]]()
+        faults = _payload_faults(workflow, payload, place)
         try:
             envelope = model.model_validate({name: sent[name] for name in ENVELOPE_FIELDS if name in sent})
         except ValidationError as error:
-            faults = faults_in(place, error)
-        if isinstance(envelope, BatchEnvelope):
-            task = envelope.id
-        if envelope.reply_to is not None and envelope.reply_to not in self.reply_queues:
-            faults.append(_fault(place, "reply_to", "Notices cannot be sent to this queue"))
+            faults += faults_in(place, error)
+        else:
+            if envelope.reply_to is not None and envelope.reply_to not in self.reply_queues:
+                faults.append(_fault(place, "reply_to", "Notices cannot be sent to this queue"))
         if task is not None and task.startswith(CHILD_PREFIX):
             faults.append(_fault(place, "id", f"Ids that start with {CHILD_PREFIX} are reserved"))
-        payload = {name: value for name, value in sent.items() if name not in ENVELOPE_FIELDS}
-        faults = [*_payload_faults(workflow, payload, place), *faults]
         if faults:
             raise RequestValidationError(faults)
-        return SubmissionMessage(
-            task_id=task or self.new_id(),
-            workflow=workflow.name,
-            version=workflow.version,
-            payload=payload,
-            submitter=caller.name,
-            submitted_at=self.now(),
-            reply_to=envelope.reply_to,
-            correlation_id=envelope.correlation_id,
-        )
 
     async def status(self, workflow: Workflow[Any], task: str, caller: Caller) -> TaskRecord | Reservation:
         """Return a task, or the reservation of its id before it. Raises `ProblemError` 404 as `find`."""
@@ -172,7 +226,7 @@ class Orders:
             raise ProblemError(HTTPStatus.CONFLICT, _why_not_cancelled(applied.record))
 
 
-def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str) -> Sequence[dict[str, Any]]:
+def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str) -> list[dict[str, Any]]:
     """Return the faults of a payload. Raises `ProblemError` 413 and `UnfitOrderError`."""
     try:
         text = payload_text(payload)
@@ -185,7 +239,7 @@ def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str
     except Exception as fault:  # a validator of the model may raise anything
         raise UnfitOrderError("Its payload cannot be read.") from fault
     search_keys(workflow, text, len(workflow.specs_of(value)))
-    return ()
+    return []
 
 
 def _visible[FoundT: TaskRecord | Reservation](
@@ -206,18 +260,14 @@ def _fault(place: str, field: str, reason: str) -> dict[str, Any]:
     return {"type": "value_error", "loc": (place, field), "msg": reason}
 
 
-def to_send(order: SubmissionMessage, found: Reservation) -> SubmissionMessage | None:
-    """Return the message of an order with its reservation, None if the order has a task.
-
-    Raises `ProblemError` 409 if another order has its id.
-    """
-    if found.identity != order.identity:
-        raise id_conflict()
-    return None if found.is_admitted else order.model_copy(update={"reservation": found.etag})
+def _result(draft: Draft, counts: Draft, fault: object) -> str | Exception:
+    """Return the id of a draft, or an error. `fault` is that of the draft that counts under its id."""
+    if isinstance(fault, BaseException):
+        return as_error(fault)
+    return draft.order.task_id if draft.order.identity == counts.order.identity else _id_conflict()
 
 
-def id_conflict() -> ProblemError:
-    """Return the problem of an id that another order has."""
+def _id_conflict() -> ProblemError:
     text = "Another order is recorded under this id. Use another id."
     return ProblemError(HTTPStatus.CONFLICT, text, kind="id-taken")
 
@@ -235,7 +285,7 @@ def _why_not_cancelled(record: TaskRecord) -> str:
 def as_problem(error: Exception) -> Exception:
     """Return the problem for callers of an error of the core, the table or a queue; other errors as is."""
     match error:
-        case TransientStorageError() | SendError():
+        case TransientStorageError() | SendError() | NotHandledError():
             _log.warning("unavailable: %s", error)
             text = "A required service does not answer. Try again; it is safe to repeat the same id."
             return ProblemError(HTTPStatus.SERVICE_UNAVAILABLE, text)

@@ -275,7 +275,7 @@ class Host:
         if workflow is None:
             raise TransientStorageError("the workflow is missing")
         sent = {**drawn.payload.model_dump(), "reply_to": drawn.reply_to}
-        return self.orders.draft(workflow, sent, _caller(caller), task=task)
+        return self.orders.draft(workflow, sent, _caller(caller), task=task).order
 
     async def take(self, message: QueueMessage) -> Admitted:
         """Record an order of the queue."""

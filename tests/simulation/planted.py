@@ -470,7 +470,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "event_for_a_missing_version_is_lost": (
         Edit("core.step_rules", "        return Rejection.NOT_DEPLOYED", "        return record"),
     ),
-    "id_is_not_reserved": (Edit("api.orders", "draft if task is None else", "draft if draft.task_id else"),),
+    "id_is_not_reserved": (Edit("api.orders", "if not draft.is_named:", "if draft.order.task_id:"),),
     "repeated_submission_without_a_task_is_not_sent": (
         Edit("messaging.reservations", "return found\n", "return replace(found, is_admitted=True)\n"),
     ),
