@@ -1,15 +1,11 @@
-"""The storage accounts of the tables: their clients, and the creation of tables at a start.
-
-azure-identity is imported only where an identity is used.
-"""
+"""The storage accounts of the tables: their clients, and the creation of tables at a start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.exceptions import AzureError, ResourceExistsError
@@ -18,10 +14,6 @@ from azure.data.tables import TableServiceClient
 from functions.connections import Connection, SettingsError, connection_string_of
 from functions.service_credentials import BearerToken, ManagedIdentity
 from functions.storage.azure_table import SCOPE, AzureTable, StorageSession
-
-if TYPE_CHECKING:
-    from azure.data.tables.aio import TableClient
-    from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient
 
 TASKS_TABLE = "Tasks"
 #: The number of the row format; it grows with each change of the rows.
@@ -32,25 +24,25 @@ _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 20, "retry_t
 
 
 class TableAccount:
-    """The tables of one storage account, by connection string or by identity. `now` returns the time (UTC).
-
-    `Table` is used for tasks and other hot rows, azure-data-tables for rare requests.
-    """
+    """The tables of one storage account, by connection string or by identity. `now` returns UTC."""
 
     def __init__(self, connection: Connection, now: Callable[[], datetime]) -> None:
         self._connection, self._now = connection, now
 
     def service(self) -> TableServiceClient:
         """Return a client that creates tables. Raises `SettingsError`."""
-        return self._connected(TableServiceClient, "azure.identity")
+        connection = self._connection
+        if connection.connection_string:
+            with connection_string_of(connection.setting):
+                return TableServiceClient.from_connection_string(connection.connection_string, **_LIMITS)
+        from azure.identity import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
+
+        credential = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+        return TableServiceClient(connection.address or "", credential=credential, **_LIMITS)
 
     def table(self, name: str) -> AzureTable:
         """Return one table. All tables of the account share a session. Raises `SettingsError`."""
         return AzureTable(self._session, name)
-
-    def client(self, name: str) -> TableClient:
-        """Return the client of azure-data-tables for one table. Raises `SettingsError`."""
-        return self._async_service.get_table_client(name)
 
     @property
     def figures(self) -> Mapping[str, int]:
@@ -69,24 +61,6 @@ class TableAccount:
                     " connection string that the portal shows"
                 )
             return StorageSession(service.url, service.credential)
-
-    @cached_property
-    def _async_service(self) -> AsyncTableServiceClient:
-        from azure.data.tables.aio import TableServiceClient as AsyncTableServiceClient  # noqa: PLC0415 - rare
-
-        return self._connected(AsyncTableServiceClient, "azure.identity.aio")
-
-    def _connected[ClientT: (TableServiceClient, AsyncTableServiceClient)](
-        self, client: type[ClientT], identity: str
-    ) -> ClientT:
-        """Return a client of the account. The module `identity` takes long to import."""
-        connection = self._connection
-        if connection.connection_string:
-            with connection_string_of(connection.setting):
-                return client.from_connection_string(connection.connection_string, **_LIMITS)
-        credential_class: Any = import_module(identity).DefaultAzureCredential
-        credential = credential_class(managed_identity_client_id=connection.client_id)
-        return client(connection.address or "", credential=credential, **_LIMITS)
 
 
 class TableSetupError(Exception):

@@ -421,7 +421,8 @@ class Wiring:
     def _make_services(self) -> FastAPI:
         from functions.services.application import services_application
 
-        return services_application(self._services, self._account.client, utc_now)
+        account = TableAccount(self._settings.state_store_connection, utc_now)  # with figures of its own
+        return services_application(self._services, account.table, utc_now)
 
     def _make_pages(self) -> FastAPI:
         from functions.api.pages import api_document, pages_application

@@ -7,7 +7,6 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated
 
-from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, FastAPI, Path
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -21,6 +20,7 @@ from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
 from functions.services.resources import Resources, add_booking_routes
 from functions.services.service import FAULTS_TABLE, SERVICES_PATH, SampleService
+from functions.storage.table_contract import Table
 
 FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 
@@ -40,9 +40,9 @@ class CheckedBodies:
 
 
 def services_application(
-    services: Collection[SampleService], table: Callable[[str], TableClient], now: Callable[[], datetime]
+    services: Collection[SampleService], table: Callable[[str], Table], now: Callable[[], datetime]
 ) -> FastAPI:
-    """Serve the sample services; `table` gives the client of the table of that name."""
+    """Serve the sample services; `table` returns the table of that name."""
     app = bare_application("Sample services")
     names = [service.name for service in services]
     faults = Faults(table(FAULTS_TABLE), now)
@@ -67,7 +67,7 @@ def _fault_routes(services: Collection[str], faults: Faults) -> APIRouter:
     @router.get("/faults")
     async def show() -> list[FaultView]:
         """Show the faults that are set."""
-        return await faults.standing()
+        return await faults.standing(services)
 
     @router.put("/{service}/faults/{resource_id}", status_code=HTTPStatus.NO_CONTENT)
     async def put(service: str, resource_id: FaultyId, fault: Fault) -> None:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from azure.core import MatchConditions
-from azure.core.exceptions import ResourceNotFoundError
-from azure.data.tables import TableEntity, TableTransactionError, UpdateMode
-from azure.data.tables.aio import TableClient
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from functions.core.json_values import PLAIN_NUMBER
 from functions.services.resources import RESOURCE_ID_PATTERN
 from functions.services.service import SERVICES_PATH
+from functions.storage.index_pages import every_page
+from functions.storage.table_contract import Row, RowChange, RowQuery, Table, write
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -88,27 +85,27 @@ class FaultView(Fault):
 class Faults:
     """Sets faults, ends them, and counts the calls to which they apply."""
 
-    def __init__(self, table: TableClient, now: Callable[[], datetime]) -> None:
-        self._table = table
-        self._now = now
+    def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
+        self._table, self._now = table, now
         self._set_at: dict[str, datetime] = {}
         self._quiet_at: dict[str, datetime] = {}
 
     async def set(self, service: str, resource_id: str, fault: Fault) -> None:
         """Apply the fault to the calls for a resource, or for `EVERY_ID`, from now on."""
-        row = _key(service, resource_id) | fault.model_dump(mode="json", exclude_none=True)
-        await self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+        await write(self._table, service, [RowChange("upsert", resource_id, _row_of(fault))])
         self._set_at[service] = self._now()
 
     async def end(self, service: str, resource_id: str) -> None:
         """End the fault of a resource, if there is one."""
-        await self._table.delete_entity(_key(service, resource_id))
+        await write(self._table, service, [RowChange("delete", resource_id)])
 
-    async def standing(self) -> list[FaultView]:
-        """Return the faults that are set, of all services."""
+    async def standing(self, services: Collection[str]) -> list[FaultView]:
+        """Return the faults that are set."""
         return [
-            FaultView(service=row["PartitionKey"], id=row["RowKey"], **_fault_of(row).model_dump())
-            async for row in self._table.list_entities()
+            FaultView(service=service, id=row["RowKey"], **_fault_of(row).model_dump())
+            for service in services
+            async for page in every_page(self._table, service, _ALL)
+            for row in page.rows
         ]
 
     async def take(self, service: str, resource_id: str, method: str) -> Fault | None:
@@ -117,7 +114,7 @@ class Faults:
             row = await self._find(service, resource_id, method)
             if row is None:
                 return None
-            if await self._count(row):
+            if await self._count(service, row):
                 return _fault_of(row)
         return None
 
@@ -127,44 +124,41 @@ class Faults:
         quiet_at = self._quiet_at.get(service, _NEVER)
         if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + timedelta(seconds=1):
             return True
-        rows = self._table.query_entities(
-            "PartitionKey eq @service", parameters={"service": service}, results_per_page=1
-        )
-        async for _row in rows:
-            return False
+        async for page in every_page(self._table, service, _ALL):
+            if page.rows:
+                return False
         self._quiet_at[service] = now
         return True
 
-    async def _find(self, service: str, resource_id: str, method: str) -> TableEntity | None:
+    async def _find(self, service: str, resource_id: str, method: str) -> Row | None:
         for faulty in (resource_id, EVERY_ID):
-            with suppress(ResourceNotFoundError):
-                row = await self._table.get_entity(service, faulty)
-                if _fault_of(row).concerns(method):
-                    return row
+            row = await self._table.read(service, faulty)
+            if row is not None and _fault_of(row).concerns(method):
+                return row
         return None
 
-    async def _count(self, row: TableEntity) -> bool:
+    async def _count(self, service: str, row: Row) -> bool:
         """Count a call by compare-and-swap; False when another call was counted at the same moment."""
-        if "times" not in row:
+        fault, key, etag = _fault_of(row), str(row["RowKey"]), str(row["odata.etag"])
+        if fault.times is None:
             return True
-        change = "update" if row["times"] > 1 else "delete"
-        counted = _key(row["PartitionKey"], row["RowKey"]) | {"times": row["times"] - 1}
-        unchanged = {"etag": row.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
-        try:
-            await self._table.submit_transaction([(change, counted, unchanged)])
-        except TableTransactionError as error:
-            if error.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.PRECONDITION_FAILED}:
-                return False
-            raise
-        return True
+        counted = RowChange("delete", key, etag=etag)
+        if fault.times > 1:
+            left = fault.model_copy(update={"times": fault.times - 1})
+            counted = RowChange("update", key, _row_of(left), etag)
+        return await write(self._table, service, [counted])
 
 
-def _key(service: str, resource_id: str) -> dict[str, Any]:
-    return {"PartitionKey": service, "RowKey": resource_id}
+#: The keys of all faults of a service.
+_ALL = RowQuery(EVERY_ID, "~")
 
 
-def _fault_of(row: Mapping[str, Any]) -> Fault:
-    return Fault(kind=row["kind"], times=row.get("times"), seconds=row["seconds"])
+def _row_of(fault: Fault) -> Row:
+    return {"Fault": fault.model_dump_json()}
+
+
+def _fault_of(row: Row) -> Fault:
+    return Fault.model_validate_json(row["Fault"])
 
 
 _RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{RESOURCE_ID_PATTERN.strip('^$')})")

@@ -4,21 +4,18 @@
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from azure.core import MatchConditions
-from azure.core.exceptions import ResourceExistsError, ResourceModifiedError
-from azure.data.tables import UpdateMode
-from azure.data.tables.aio import TableClient
 from fastapi import APIRouter, Body, Path, Response
 
 from functions.core.step_definition import Json
 from functions.http.problems import ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.service import SampleService
+from functions.storage.index_pages import every_page
+from functions.storage.table_contract import RowChange, RowQuery, Table, write
 
 #: The pattern of the id of a resource: a task's id and its run id, or another id.
 RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"
@@ -27,53 +24,46 @@ RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"
 class Resources:
     """Resources as JSON objects in a table, undone ones as tombstones; one partition for each task id."""
 
-    def __init__(self, table: TableClient, now: Callable[[], datetime]) -> None:
-        self._table = table
-        self._now = now
+    def __init__(self, table: Table, now: Callable[[], datetime]) -> None:
+        self._table, self._now = table, now
 
     async def put(self, resource_id: str, content: Json) -> HTTPStatus:
         """Create the resource, or replace it: 201, 204, or 410 when it was undone."""
-        row = _key(resource_id) | {"content": json.dumps(content)}
-        try:
-            await self._table.create_entity(row)
-        except ResourceExistsError:
-            return await self._replace(row)
-        return HTTPStatus.CREATED
-
-    async def _replace(self, row: dict[str, str]) -> HTTPStatus:
-        """Replace the resource, unless it is undone, even if that happens at the same moment."""
-        while True:
-            there = await self._table.get_entity(row["PartitionKey"], row["RowKey"])
-            if "undone_at" in there:
+        task, row = _task_of(resource_id), {"Content": json.dumps(content), "ChangedAt": self._time()}
+        change = RowChange("insert", resource_id, row)
+        while not await write(self._table, task, [change]):
+            there = await self._table.read(task, resource_id) or {}
+            if "UndoneAt" in there:
                 return HTTPStatus.GONE
-            with suppress(ResourceModifiedError):
-                await self._table.update_entity(
-                    row,
-                    mode=UpdateMode.REPLACE,
-                    etag=there.metadata["etag"],
-                    match_condition=MatchConditions.IfNotModified,
-                )
-                return HTTPStatus.NO_CONTENT
+            change = RowChange("update", resource_id, row, str(there.get("odata.etag")))
+        return HTTPStatus.CREATED if change.kind == "insert" else HTTPStatus.NO_CONTENT
 
     async def delete(self, resource_id: str) -> None:
         """Undo the resource, even before it is created: from now on, the tombstone refuses it."""
-        tombstone = _key(resource_id) | {"undone_at": self._now()}
-        await self._table.upsert_entity(tombstone, mode=UpdateMode.MERGE)
+        tombstone = {"UndoneAt": self._time(), "ChangedAt": self._time()}
+        change = RowChange("merge", resource_id, tombstone)
+        await write(self._table, _task_of(resource_id), [change])
 
     async def find(self, resource_id: str) -> Json | None:
-        """Read the resource with `undone_at` (UTC, or None); an id without birth finds the latest one."""
-        key, has_birth = _key(resource_id), "." in resource_id
-        query = "PartitionKey eq @PartitionKey" + (" and RowKey eq @RowKey" if has_birth else "")
-        rows = [row async for row in self._table.query_entities(query, parameters=key)]
-        row = max(rows, key=lambda row: str(row.metadata["timestamp"]), default=None)
+        """Return the resource with `undone_at` (UTC, or None); an id without run id finds the latest one."""
+        task, row = _task_of(resource_id), None
+        if resource_id != task:
+            row = await self._table.read(task, resource_id)
+        else:
+            pages = every_page(self._table, task, RowQuery(task, f"{task}~"))
+            rows = [row async for page in pages for row in page.rows]
+            row = max(rows, key=lambda row: str(row["ChangedAt"]), default=None)
         if row is None:
             return None
-        content: dict[str, Any] = json.loads(row.get("content", "{}"))
-        return content | {"undone_at": row.get("undone_at")}
+        content: dict[str, Any] = json.loads(row.get("Content", "{}"))
+        return content | {"undone_at": row.get("UndoneAt")}
+
+    def _time(self) -> str:
+        return f"{self._now():%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _key(resource_id: str) -> dict[str, str]:
-    return {"PartitionKey": resource_id.partition(".")[0], "RowKey": resource_id}
+def _task_of(resource_id: str) -> str:
+    return resource_id.partition(".")[0]
 
 
 ResourceId = Annotated[str, Path(pattern=RESOURCE_ID_PATTERN)]

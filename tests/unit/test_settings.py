@@ -194,7 +194,7 @@ def test_application_has_at_most_forty_settings_of_its_own() -> None:
 def test_connection_string_that_cannot_work_is_named(text: str) -> None:
     """The start stops with one line that names the setting; the string, a secret, is not shown."""
     account = TableAccount(Connection(text, None, None), utc_now)
-    for connect in (account.service, lambda: account.table("Tasks"), lambda: account.client("Tasks")):
+    for connect in (account.service, lambda: account.table("Tasks")):
         with pytest.raises(SettingsError, match=r"^setting StateStore is wrong \(.*set it to") as refusal:
             connect()
         assert text not in str(refusal.value)
@@ -207,13 +207,11 @@ def test_connection_string_without_the_key_is_named() -> None:
         TableAccount(Connection(text, None, None), utc_now).table("Tasks")
 
 
-async def test_tables_are_reached_by_identity() -> None:
+def test_tables_are_reached_by_identity() -> None:
     """Without a connection string, the address and the identity are used."""
     address = "https://account.table.core.windows.net"
     account = TableAccount(Connection(None, address, "client"), utc_now)
     assert account.table("Tasks").session.address == address
     with account.service() as service:
         assert service.url == address
-    async with account.client("Payments") as client:
-        assert client.url == address
     assert not isinstance(account.table("Tasks").session._credential, AzureNamedKeyCredential)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from azure.data.tables.aio import TableServiceClient
 
 from functions.workflow import Results
 from functions.workflows.deliveries import REGISTRATION
 from functions.workflows.deliveries.definition import DRONE, PACKAGE
 from functions.workflows.deliveries.models import Delivery
 from tests.fakes.asgi import AsgiClient
-from tests.integration.sample_services import serve
-
-pytestmark = pytest.mark.process
+from tests.unit.services.scene import Bench
 
 [EXAMPLE] = Delivery.model_json_schema()["examples"]
 
@@ -47,9 +44,9 @@ CONFIRMED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-async def client(service: TableServiceClient) -> AsgiClient:
+def client() -> AsgiClient:
     """Serve the workflow's sample services."""
-    return await serve(service, REGISTRATION.services)
+    return Bench(REGISTRATION.services).client
 
 
 @pytest.mark.parametrize("name", ORDERS)
