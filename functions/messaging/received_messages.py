@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from random import Random
+from random import random
 
 from functions.core.error_texts import error_text
 from functions.core.record import NotDeployedError
@@ -111,7 +111,6 @@ async def handle[ResultT](
     work: Callable[[], Awaitable[ResultT]],
     *,
     seconds: float | None = None,
-    random: Random | None = None,
 ) -> ResultT:
     """Do the work for a message in a span of its sender's trace, and retry it after transient errors.
 
@@ -119,14 +118,15 @@ async def handle[ResultT](
     must not fail it. Raises the last error after a number of seconds, by default within the queue's lock.
     """
     limit = handling_seconds(queue) if seconds is None else seconds
-    chance, time = random or Random(), asyncio.get_running_loop().time  # noqa: S311 - it spreads retries
+    time = asyncio.get_running_loop().time
     ends_at, last, tries = time() + limit, None, 0
     with message_span(queue, message.properties):
         while True:
             try:
                 return await within(ends_at - time(), work())
             except TRANSIENT_ERRORS as error:
-                wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS)) * chance.random()
+                longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, _MOST_DOUBLINGS))
+                wait = longest * random()  # noqa: S311 - it spreads retries
                 if time() + wait >= ends_at:
                     if last is None or not isinstance(error, NotHandledError):
                         raise

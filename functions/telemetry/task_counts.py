@@ -13,17 +13,10 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from random import Random
+from random import random
 
 from functions.core.derive import ProcessState, final_state
-from functions.core.record import (
-    WAITING_TYPES,
-    Attempt,
-    Direction,
-    EpochEnd,
-    StepSpec,
-    TaskRecord,
-)
+from functions.core.record import WAITING_TYPES, Attempt, Direction, EpochEnd, StepSpec, TaskRecord
 from functions.telemetry import instruments
 from functions.telemetry.instruments import Facts, Field, attributes
 
@@ -78,21 +71,11 @@ class TaskCounts:
     """Counts changes by workflow for OpenTelemetry, and by the minute for the console.
 
     The counts of a minute are in memory until its row is written; a process that ends loses them. `now`
-    returns the time (UTC), `new_id` the id of a row, `sleep` waits for a number of seconds.
+    returns the time (UTC), `new_id` the id of a row.
     """
 
-    def __init__(
-        self,
-        write: WriteCounts,
-        *,
-        now: Callable[[], datetime],
-        new_id: Callable[[], str],
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Random | None = None,
-    ) -> None:
+    def __init__(self, write: WriteCounts, *, now: Callable[[], datetime], new_id: Callable[[], str]) -> None:
         self._write_counts, self._now, self._new_id = write, now, new_id
-        self._sleep = sleep
-        self._random = random or Random()  # noqa: S311 - it spreads writes
         self._rows: list[_Row] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -129,7 +112,7 @@ class TaskCounts:
         while self._rows:
             end = self._current_minute() + timedelta(minutes=1)
             left = (end - self._now()).total_seconds()
-            await self._sleep(left + _SPREAD_SECONDS * self._random.random())
+            await asyncio.sleep(left + _SPREAD_SECONDS * random())  # noqa: S311 - it spreads writes
             current = self._current_minute()
             closed = [row for row in self._rows if current - _KEPT_FOR <= row.minute < current]
             self._rows = [row for row in self._rows if row.minute >= current]

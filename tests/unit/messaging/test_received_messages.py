@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from random import Random
 
 import pytest
 
@@ -62,7 +61,7 @@ async def test_retries_end_within_the_lock() -> None:
     """The message is then delivered again."""
     work = Work(1_000, AWAY)
     with pytest.raises(TransientStorageError, match="503"):
-        await handle("submissions", MESSAGE, work, random=Random(1))  # noqa: S311 - waits of a test
+        await handle("submissions", MESSAGE, work)
     assert 30 < asyncio.get_running_loop().time() <= 45
     assert work.calls > 8
 

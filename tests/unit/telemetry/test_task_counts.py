@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from random import Random
-from typing import Any
+from itertools import count
+from typing import Any, cast
 
 import pytest
 
@@ -15,13 +15,11 @@ from functions.core.record import FailurePolicy, StepSpec, StepType, TaskRecord
 from functions.core.task_events import Due, EventReceived, OutcomeKind, Resubmitted
 from functions.storage.table_contract import TransientStorageError
 from functions.telemetry.task_counts import TaskCounter, TaskCounts
-from tests.fakes.clock import START, FakeClock
+from tests.fakes.clock import FakeClock
 from tests.fakes.indexed_table import IndexedTable
-from tests.fakes.storage_process import StorageProcess, line
+from tests.fakes.storage_process import START, StorageProcess, line, virtual_now
 from tests.unit.core.builders import end
 from tests.unit.telemetry.conftest import Measured, Series, series
-
-MINUTE = START.replace(second=0, microsecond=0)
 
 
 async def _no_row(_minute: datetime, _row: str, _counts: Mapping[TaskCounter, int]) -> None:
@@ -165,52 +163,30 @@ async def test_clock_that_is_behind_makes_no_negative_time(counted: Counted, mea
 
 
 class Bench:
-    """A process that counts; the clock advances while it sleeps, when the test says so."""
+    """A process that counts; its clock may be `ahead`."""
 
     def __init__(self) -> None:
-        self.clock, self.ids = FakeClock(), 0
+        self.ahead, self.ids = timedelta(), count(1)
         self.rows: dict[tuple[datetime, str], Mapping[TaskCounter, int]] = {}
-        self.failure: Exception | None = None
-        self.sleeps: list[float] = []
-        self._wakes = asyncio.Semaphore(0)
-        self.counts = TaskCounts(
-            self._write,
-            now=self.clock.now,
-            new_id=self._new_id,
-            sleep=self._sleep,
-            random=Random(1),  # noqa: S311 - for a test
-        )
+        self.writes, self.failure = 0, cast("Exception | None", None)
+        self.counts = TaskCounts(self._write, now=self._now, new_id=lambda: f"row-{next(self.ids)}")
+
+    def _now(self) -> datetime:
+        return virtual_now() + self.ahead
 
     async def _write(self, minute: datetime, row: str, counts: Mapping[TaskCounter, int]) -> None:
+        self.writes += 1
         if self.failure is not None:
             raise self.failure
         self.rows[minute, row] = dict(counts)
 
-    def _new_id(self) -> str:
-        self.ids += 1
-        return f"row-{self.ids}"
-
-    async def _sleep(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        await self._wakes.acquire()
-        self.clock.advance(seconds)
-
-    def accept(self, times: int = 1) -> None:
-        """Count accepted tasks."""
+    async def accept(self, times: int, seconds: float) -> Sequence[tuple[int, int]]:
+        """Count accepted tasks, wait, and return the minutes of the written rows with their counts."""
         for _ in range(times):
             self.counts.increment(TaskCounter.ACCEPTED)
-
-    async def pass_minutes(self, minutes: int = 1) -> None:
-        """End a number of minutes, each with its write."""
-        for _ in range(minutes):
-            self._wakes.release()
-            for _ in range(20):
-                await asyncio.sleep(0)
-
-    @property
-    def accepted(self) -> dict[datetime, int]:
-        """Return the written counts by minute."""
-        return {minute: counts[TaskCounter.ACCEPTED] for (minute, _), counts in self.rows.items()}
+        await asyncio.sleep(seconds)
+        minutes = ((minute - START) // timedelta(minutes=1) for minute, _ in self.rows)
+        return list(zip(minutes, (each[TaskCounter.ACCEPTED] for each in self.rows.values()), strict=True))
 
 
 @pytest.fixture
@@ -220,61 +196,39 @@ def bench() -> Bench:
 
 
 async def test_many_changes_are_one_row_when_the_minute_is_over(bench: Bench) -> None:
-    """Nothing is written before, and a process without changes writes nothing."""
-    bench.accept(times=500)
-    await bench.pass_minutes(0)
-    assert bench.accepted == {}
-    await bench.pass_minutes(5)
-    assert bench.accepted == {MINUTE: 500}
-    [slept] = bench.sleeps
-    assert 59 < slept < 70
-
-
-async def test_each_minute_has_its_own_row(bench: Bench) -> None:
-    """The current minute is written after its end."""
-    bench.accept()
-    await asyncio.sleep(0)
-    bench.clock.advance(60)
-    bench.accept(times=3)
-    bench.clock.advance(-60)
-    await bench.pass_minutes()
-    assert bench.accepted == {MINUTE: 1}
-    await bench.pass_minutes()
-    assert bench.accepted == {MINUTE: 1, MINUTE + timedelta(minutes=1): 3}
+    """Nothing is written before, and a process without changes writes nothing. Each minute has its row."""
+    assert await bench.accept(times=500, seconds=59) == []
+    assert await bench.accept(times=0, seconds=300) == [(0, 500)]
+    assert await bench.accept(times=1, seconds=1.01) == [(0, 500)]
+    assert await bench.accept(times=3, seconds=12) == [(0, 500), (5, 1)]
+    assert await bench.accept(times=0, seconds=60) == [(0, 500), (5, 1), (6, 3)]
+    assert bench.writes == 3
 
 
 async def test_clock_that_is_set_back_overwrites_no_row(bench: Bench) -> None:
     """The second row of a minute has another id."""
-    bench.accept(times=2)
-    await bench.pass_minutes()
-    bench.clock.advance(-30)
-    bench.accept()
-    await bench.pass_minutes()
-    assert sorted(counts[TaskCounter.ACCEPTED] for counts in bench.rows.values()) == [1, 2]
-    assert {minute for minute, _ in bench.rows} == {MINUTE}
+    assert await bench.accept(times=2, seconds=71) == [(0, 2)]
+    bench.ahead -= timedelta(seconds=60)
+    assert await bench.accept(times=1, seconds=60) == [(0, 2), (0, 1)]
 
 
 async def test_row_is_written_again_under_its_id(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     """A write whose answer was lost counts once."""
-    bench.accept()
     bench.failure = TransientStorageError("no table")
-    await bench.pass_minutes(2)
-    assert bench.accepted == {}
+    assert await bench.accept(times=1, seconds=131) == []
     assert "are not written; retry in a minute: no table" in caplog.text
     bench.failure = None
-    await bench.pass_minutes()
-    assert [*bench.rows] == [(MINUTE, "row-1")]
+    assert await bench.accept(times=0, seconds=60) == [(0, 1)]
+    assert ([*bench.rows], bench.writes) == ([(START, "row-1")], 3)
 
 
 async def test_rows_older_than_an_hour_are_dropped(bench: Bench) -> None:
     """The console would not show them, so memory is bounded in a long outage."""
     bench.failure = TransientStorageError("no table")
     for _ in range(63):
-        bench.accept()
-        await bench.pass_minutes()
+        await bench.accept(times=1, seconds=60)
     bench.failure = None
-    await bench.pass_minutes()
-    assert [*bench.accepted] == [MINUTE + timedelta(minutes=number) for number in range(4, 63)]
+    assert await bench.accept(times=0, seconds=70) == [(minute, 1) for minute in range(3, 63)]
 
 
 async def test_counters_of_the_console_and_of_opentelemetry_are_the_same(
@@ -287,6 +241,6 @@ async def test_counters_of_the_console_and_of_opentelemetry_are_the_same(
         bench.counts.count(transition.before, transition.after)
     before = counted.announced[0].after
     bench.counts.count(before, replace(before))
-    await bench.pass_minutes()
+    await asyncio.sleep(70)
     [counts] = bench.rows.values()
     assert counts == {TaskCounter.ACCEPTED: 1, TaskCounter.PROCESSED: 1}
