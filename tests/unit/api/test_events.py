@@ -55,9 +55,10 @@ async def test_event_completes_its_step_and_is_recorded_once(api: Api) -> None:
     assert await _event(api) == recorded
 
 
-async def test_event_counts_before_its_step_has_started(api: Api) -> None:
-    """As soon as the task is on record."""
+async def test_event_counts_before_its_step_has_started_and_while_suspended(api: Api) -> None:
+    """As soon as the task is on record; an operator has suspended it."""
     await api.admit(BOOKINGS)
+    await api.change(Suspended(reason="wait", by_operator=True))
     assert (await api.client.post(PATH, YES)).json["state"] == "Not started"
     assert await _event(api) == (OperationState.NOT_STARTED, '{"approved":true}', "tester")
 
@@ -129,14 +130,6 @@ async def test_event_with_a_small_number_is_recorded_once() -> None:
     assert await api.client.post(PATH, {"rate": 0.00005}) == answer
 
 
-async def test_event_whose_model_fails_is_422() -> None:
-    """With another error than `ValueError`."""
-    api = Api(flow := bookings(event=Priced))
-    await api.wait_for_approval(flow)
-    problem(await api.client.post(PATH, {"price": "free"}), 422)
-    assert (await api.client.post(PATH, {"price": "1"})).status == 200
-
-
 @pytest.mark.parametrize("path", ["unknown/events/approve", f"{TASK}/events/room", f"{TASK}/events/other"])
 async def test_only_an_event_step_of_a_known_task_is_found(api: Api, path: str) -> None:
     """Everything else is 404, also the task of another resource."""
@@ -145,13 +138,22 @@ async def test_only_an_event_step_of_a_known_task_is_found(api: Api, path: str) 
     problem(await api.client.get(f"/api/bookings/{path}"), 404)
 
 
-async def test_event_is_bounded() -> None:
-    """By its bytes in the table."""
-    flow = bookings(event=create_model("Note", text=(str, ...)))
-    api = Api(flow)
+@pytest.mark.parametrize(
+    ("model", "wrong", "status", "right"),
+    [
+        (create_model("Note", text=(str, ...)), {"text": "x" * 30_000}, 413, {"text": "x" * 29_900}),
+        (Priced, {"price": "free"}, 422, {"price": "1"}),
+    ],
+    ids=["too large", "the model fails"],
+)
+async def test_event_that_cannot_be_recorded_is_rejected(
+    model: Any, wrong: Any, status: int, right: Any
+) -> None:
+    """By its bytes in the table, or with another error of its model than `ValueError`."""
+    api = Api(flow := bookings(event=model))
     await api.wait_for_approval(flow)
-    problem(await api.client.post(PATH, {"text": "x" * 30_000}), 413)
-    assert (await api.client.post(PATH, {"text": "x" * 29_900})).status == 200
+    problem(await api.client.post(PATH, wrong), status)
+    assert (await api.client.post(PATH, right)).status == 200
 
 
 # Roles
@@ -272,13 +274,6 @@ async def test_known_event_needs_no_version(api: Api) -> None:
     await api.change(CANCELLED)
     assert (await client.post(PATH, YES)).json["id"] == TASK
     assert (await api.record()).suspension is None
-
-
-async def test_event_counts_while_an_operator_has_suspended_the_task(api: Api) -> None:
-    """The version is deployed."""
-    await api.wait_for_approval(BOOKINGS)
-    await api.change(Suspended(reason="wait", by_operator=True))
-    assert (await api.client.post(PATH, YES)).status == 200
 
 
 async def test_event_is_the_same_after_a_deployment(api: Api) -> None:

@@ -189,7 +189,7 @@ class Receiver:
 
 
 async def test_depths_are_counted_with_the_oldest_message() -> None:
-    """Scheduled messages are counted separately. Receivers stay open."""
+    """Up to a hundred, scheduled messages separately. Receivers stay open."""
     client = Client([scheduled(1), Message(2), Message(3)])
     queues = client.queues
     expected = Depth(2, has_more=False, oldest_at=START + timedelta(minutes=2), scheduled=1)
@@ -198,14 +198,10 @@ async def test_depths_are_counted_with_the_oldest_message() -> None:
             QueueDepth("orders", expected, Depth(0, has_more=False, oldest_at=None))
         ]
     assert client.opened == 2
-
-
-@pytest.mark.parametrize("messages", [99, 150])
-async def test_depth_is_counted_up_to_a_hundred(messages: int) -> None:
-    """A short answer is not the end of the queue."""
-    [depth] = await Client([Message(number) for number in range(1, messages + 1)]).queues.depths()
-    assert depth.waiting is not None
-    assert (depth.waiting.count, depth.waiting.has_more) == (min(messages, 100), messages > 100)
+    for messages in (99, 150):  # a short answer is not the end of the queue
+        [depth] = await Client([Message(number) for number in range(1, messages + 1)]).queues.depths()
+        assert depth.waiting is not None
+        assert (depth.waiting.count, depth.waiting.has_more) == (min(messages, 100), messages > 100)
 
 
 @pytest.mark.parametrize(
@@ -272,11 +268,7 @@ async def test_large_backlog_is_estimated_by_few_peeks(messages: int, tried: int
     assert backlog.size == backlog.messages * 1_000
     assert backlog.oldest_at == START + timedelta(minutes=300_000)
     assert client.peeks <= 40
-
-
-async def test_other_partitions_of_a_queue_are_no_part_of_the_estimate() -> None:
-    """Their numbers begin elsewhere."""
-    numbers = [*range(1, 151), *range(2**48, 2**48 + 50)]
+    numbers = [*range(1, 151), *range(2**48, 2**48 + 50)]  # those of another partition begin elsewhere
     backlog = await Client([Message(number) for number in numbers]).queues.backlog("orders")
     assert backlog is not None
     assert backlog.messages <= 150
@@ -285,29 +277,24 @@ async def test_other_partitions_of_a_queue_are_no_part_of_the_estimate() -> None
 # Health
 
 
-async def test_health_is_that_of_the_table(api: Api) -> None:
-    """503 with `Retry-After` if it does not answer."""
-    assert (await api.client.get("/api/health")).json == {"status": "healthy"}
-    failing = Api()
-    failing.store_fault = TransientStorageError("ServiceRequestError")
-    answer = await failing.client.get("/api/health")
-    problem(answer, 503)
-    assert answer.headers["retry-after"] == "5"
-
-
 @virtual
-async def test_health_is_checked_once_a_second_for_all() -> None:
-    """A fault is remembered, too."""
-    api, fault = Api(), TransientStorageError("no answer")
-    for seconds, store_fault, status in (
-        (0, fault, 503),
-        (0.9, None, 503),
-        (0.1, None, 200),
-        (0.9, fault, 200),
+async def test_health_is_that_of_the_table() -> None:
+    """503 with `Retry-After` if it does not answer; checked once a second for all, a fault, too."""
+    api, fault = Api(), TransientStorageError("ServiceRequestError")
+    for seconds, store_fault, is_healthy in (
+        (0, fault, False),
+        (0.9, None, False),
+        (0.1, None, True),
+        (0.9, fault, True),
     ):
         await asyncio.sleep(seconds)
         api.store_fault = store_fault
-        assert (await api.client.get("/api/health")).status == status
+        answer = await api.client.get("/api/health")
+        if is_healthy:
+            assert (answer.status, answer.json) == (200, {"status": "healthy"})
+        else:
+            problem(answer, 503)
+            assert answer.headers["retry-after"] == "5"
 
 
 @virtual
