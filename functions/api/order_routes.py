@@ -8,13 +8,12 @@ from typing import Annotated, Any
 from fastapi import Body, FastAPI, Path, Request, Response
 from pydantic import BaseModel, Field, SkipValidation, create_model
 
-from functions.api.order_status import Status, status_before, status_of
+from functions.api.order_status import Status, cancel_order, read_status
 from functions.api.orders import Envelope, Orders
 from functions.core.workflow_definition import Workflow
 from functions.http.access import caller_of
 from functions.http.problems import documented_problems
 from functions.messaging.message_format import TaskId
-from functions.messaging.reservations import Reservation
 
 EXAMPLE_ID = "my-id-1"
 
@@ -82,8 +81,7 @@ def add_order_routes(app: FastAPI, workflow: Workflow[Any], orders: Orders) -> N
         description=f"Show the status of this {noun}, and its output",
     )
     async def show(task: TaskInPath, request: Request) -> Status:
-        found = await orders.status(workflow, task, caller_of(request))
-        return status_before(task, found) if isinstance(found, Reservation) else status_of(found)
+        return await read_status(orders.storage, workflow, task, caller_of(request))
 
     @app.delete(
         f"{path_of(workflow)}/{{id}}",
@@ -95,5 +93,5 @@ def add_order_routes(app: FastAPI, workflow: Workflow[Any], orders: Orders) -> N
         " repeated request gets the same answer.",
     )
     async def cancel(task: TaskInPath, request: Request, response: Response) -> Accepted:
-        await orders.cancel(workflow, task, caller_of(request))
+        await cancel_order(orders.storage, workflow, task, caller_of(request))
         return accepted(task, response)

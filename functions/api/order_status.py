@@ -1,9 +1,13 @@
-"""The status of an order, as its caller sees it. Times are UTC."""
+"""The status of an order, as its caller sees it, and its cancellation. Times are UTC.
+
+The functions raise `StorageError`, and `ProblemError` 404 if a resource has no order that the caller may see.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,8 +15,15 @@ from pydantic_core import from_json
 
 from functions.core.derive import ProcessState, StepState, derive, step_state
 from functions.core.record import NOT_STARTED, StepSpec, TaskRecord
-from functions.messaging.reservations import Reservation
+from functions.core.task_events import Cancelled, Canceller
+from functions.core.workflow_definition import Workflow
+from functions.http.access import Caller, Role
+from functions.http.problems import ProblemError
+from functions.messaging.reservations import Reservation, find_reservation
 from functions.messaging.task_messages import caller_reason
+from functions.storage.table_contract import NoSuchTaskError
+from functions.storage.task_storage import TaskStorage
+from functions.telemetry.spans import decision_span
 
 
 class StepStatus(BaseModel):
@@ -48,7 +59,60 @@ class Status(BaseModel):
     output: dict[str, Any] | None
 
 
-def status_before(task: str, reservation: Reservation) -> Status:
+async def read_status(storage: TaskStorage, workflow: Workflow[Any], task: str, caller: Caller) -> Status:
+    """Return the status of an order, also before it has a task."""
+    record = await storage.load(task)
+    found = None if record is not None else await find_reservation(storage, task)
+    if found is not None and found.is_admitted:  # at this moment
+        found, record = None, await storage.load(task)
+    if found is None:
+        return _status_of(_visible(record, workflow, caller))
+    _check_visible(found.workflow, found.submitter, workflow, caller)
+    return _status_before(task, found)
+
+
+async def cancel_order(storage: TaskStorage, workflow: Workflow[Any], task: str, caller: Caller) -> None:
+    """Cancel an order: undo everything that was done. Raises `ProblemError` 403, 404 and 409."""
+    record = _visible(await storage.load(task), workflow, caller)
+    if record.order.submitter != caller.name:
+        caller.check(Role.OPERATOR)  # a `Reader` sees the order and cannot act
+    event = Cancelled(by=Canceller.CALLER, who=caller.name, reason="cancelled by its caller")
+    with decision_span(record, "cancel"):
+        try:
+            applied = await storage.change(task, event)
+        except NoSuchTaskError:
+            raise _not_found(workflow) from None
+    if applied.rejection is not None:
+        raise ProblemError(HTTPStatus.CONFLICT, _why_not_cancelled(applied.record))
+
+
+def _visible(record: TaskRecord | None, workflow: Workflow[Any], caller: Caller) -> TaskRecord:
+    if record is None:
+        raise _not_found(workflow)
+    _check_visible(record.order.workflow, record.order.submitter, workflow, caller)
+    return record
+
+
+def _check_visible(name: str, submitter: str, workflow: Workflow[Any], caller: Caller) -> None:
+    if name != workflow.name or not caller.may_see(submitter):
+        raise _not_found(workflow)
+
+
+def _not_found(workflow: Workflow[Any]) -> ProblemError:
+    return ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
+
+
+def _why_not_cancelled(record: TaskRecord) -> str:
+    if record.order.parent is not None:
+        return "It is a step of another order. Cancel that order instead."
+    if record.error is not None:
+        return "It is in Error. An operator decides how it continues."
+    if record.suspension is not None:
+        return "An operator has suspended it. Ask the operator."
+    return "It was processed, and its time limit for cancellation has passed."
+
+
+def _status_before(task: str, reservation: Reservation) -> Status:
     """Return the status of an order that has no task."""
     is_rejected = reservation.rejected is not None
     return Status(
@@ -64,7 +128,7 @@ def status_before(task: str, reservation: Reservation) -> Status:
     )
 
 
-def status_of(record: TaskRecord) -> Status:
+def _status_of(record: TaskRecord) -> Status:
     """Return the status of a task for its caller, without internal texts."""
     order, suspension = record.order, record.suspension
     return Status(

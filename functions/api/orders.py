@@ -1,4 +1,4 @@
-"""Orders of callers: drafts, their submission, the order on record, and cancellation. Times are UTC."""
+"""Orders of callers: drafts, and their submission. Times are UTC."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from functions.core.definition_checks import ENVELOPE_FIELDS
 from functions.core.json_values import UnfitValueError
-from functions.core.record import CHILD_PREFIX, TaskRecord
-from functions.core.task_events import Cancelled, Canceller
+from functions.core.record import CHILD_PREFIX
 from functions.core.workflow_definition import UnfitOrderError, Workflow
-from functions.http.access import Caller, Role
+from functions.http.access import Caller
 from functions.http.problems import ProblemError, faults_in
 from functions.http.redaction import public_faults
 from functions.messaging.message_format import (
@@ -30,12 +29,11 @@ from functions.messaging.message_format import (
     payload_text,
 )
 from functions.messaging.received_messages import NotHandledError, as_error
-from functions.messaging.reservations import Reservation, find_reservation, reserve
+from functions.messaging.reservations import find_reservation, reserve
 from functions.messaging.senders import SendError
 from functions.storage.order_search import search_keys
-from functions.storage.table_contract import NoSuchTaskError, TransientStorageError
+from functions.storage.table_contract import TransientStorageError
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.spans import decision_span
 
 _log = logging.getLogger(__name__)
 
@@ -75,10 +73,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orders:
-    """Submits, reads and cancels orders. Notices may be sent to `reply_queues`.
-
-    Its methods raise `StorageError`, and `ProblemError` and other errors for callers (`as_problem`).
-    """
+    """Submits orders. Notices may be sent to `reply_queues`."""
 
     storage: TaskStorage
     submit: Submit
@@ -199,32 +194,6 @@ class Orders:
         if faults:
             raise RequestValidationError(faults)
 
-    async def status(self, workflow: Workflow[Any], task: str, caller: Caller) -> TaskRecord | Reservation:
-        """Return a task, or the reservation of its id before it. Raises `ProblemError` 404 as `find`."""
-        found: TaskRecord | Reservation | None = await self.storage.load(task)
-        found = found or await find_reservation(self.storage, task)
-        if isinstance(found, Reservation) and found.is_admitted:  # at this moment
-            found = await self.storage.load(task)
-        return _visible(found, workflow, caller)
-
-    async def find(self, workflow: Workflow[Any], task: str, caller: Caller) -> TaskRecord:
-        """Return a task. Raises `ProblemError` 404 if this resource has none that the caller may see."""
-        return _visible(await self.storage.load(task), workflow, caller)
-
-    async def cancel(self, workflow: Workflow[Any], task: str, caller: Caller) -> None:
-        """Cancel an order: undo everything that was done. Raises `ProblemError` 403, 404 and 409."""
-        record = await self.find(workflow, task, caller)
-        if record.order.submitter != caller.name:
-            caller.check(Role.OPERATOR)  # a `Reader` sees the order and cannot act
-        event = Cancelled(by=Canceller.CALLER, who=caller.name, reason="cancelled by its caller")
-        with decision_span(record, "cancel"):
-            try:
-                applied = await self.storage.change(task, event)
-            except NoSuchTaskError:
-                raise _not_found(workflow) from None
-        if applied.rejection is not None:
-            raise ProblemError(HTTPStatus.CONFLICT, _why_not_cancelled(applied.record))
-
 
 def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str) -> list[dict[str, Any]]:
     """Return the faults of a payload. Raises `ProblemError` 413 and `UnfitOrderError`."""
@@ -242,20 +211,6 @@ def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str
     return []
 
 
-def _visible[FoundT: TaskRecord | Reservation](
-    found: FoundT | None, workflow: Workflow[Any], caller: Caller
-) -> FoundT:
-    """Return what is recorded under an id if it is of this resource and the caller may see it."""
-    of = found.order if isinstance(found, TaskRecord) else found
-    if found is None or of is None or of.workflow != workflow.name or not caller.may_see(of.submitter):
-        raise _not_found(workflow)
-    return found
-
-
-def _not_found(workflow: Workflow[Any]) -> ProblemError:
-    return ProblemError(HTTPStatus.NOT_FOUND, f"No {workflow.noun} is recorded under this id (yet).")
-
-
 def _fault(place: str, field: str, reason: str) -> dict[str, Any]:
     return {"type": "value_error", "loc": (place, field), "msg": reason}
 
@@ -270,16 +225,6 @@ def _result(draft: Draft, counts: Draft, fault: object) -> str | Exception:
 def _id_conflict() -> ProblemError:
     text = "Another order is recorded under this id. Use another id."
     return ProblemError(HTTPStatus.CONFLICT, text, kind="id-taken")
-
-
-def _why_not_cancelled(record: TaskRecord) -> str:
-    if record.order.parent is not None:
-        return "It is a step of another order. Cancel that order instead."
-    if record.error is not None:
-        return "It is in Error. An operator decides how it continues."
-    if record.suspension is not None:
-        return "An operator has suspended it. Ask the operator."
-    return "It was processed, and its time limit for cancellation has passed."
 
 
 def as_problem(error: Exception) -> Exception:
