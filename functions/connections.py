@@ -6,12 +6,20 @@ Connections follow the Functions host's own convention: `NAME` is a connection s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from azure.core.utils import parse_connection_string
 from pydantic import AliasGenerator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+if TYPE_CHECKING:
+    from azure.servicebus.aio import ServiceBusClient
 
 
 class SettingsError(Exception):
@@ -109,3 +117,35 @@ class Connections(Environment):
         if self.event_hubs is None and self.event_hubs_namespace is None:
             return None
         return Connection(self.event_hubs, self.event_hubs_namespace, self.event_hubs_client_id)
+
+
+def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
+    """Check the connection, and return a function that opens the client once. Raises `SettingsError`."""
+    text, address = connection.connection_string, connection.address or ""
+    if text:
+        with connection_string_of("ServiceBusConnection"):
+            _check_bus(parse_connection_string(text))
+
+    @cache
+    def client() -> ServiceBusClient:
+        from azure.servicebus.aio import ServiceBusClient  # noqa: PLC0415 - with the first message
+
+        # Without it, each sender and receiver loads the certificates again: 60 ms of the event loop.
+        trust = ssl.create_default_context()
+        if text:
+            return ServiceBusClient.from_connection_string(text, ssl_context=trust)
+        from azure.identity.aio import DefaultAzureCredential  # noqa: PLC0415 - only with an identity
+
+        credential: Any = DefaultAzureCredential(managed_identity_client_id=connection.client_id)
+        return ServiceBusClient(address, credential, ssl_context=trust)
+
+    return client
+
+
+def _check_bus(named: Mapping[str, str]) -> None:
+    """Check the parts of a connection string. Raises `ValueError`."""
+    address = urlsplit(named.get("endpoint") or named.get("hostname", ""))
+    parts = (f"sharedaccess{part}" for part in ("keyname", "key", "signature"))
+    name, key, signature = (bool(named.get(part)) for part in parts)
+    if not address.netloc or name is not key or key is signature or named.get("entitypath"):
+        raise ValueError("it needs an endpoint, a key with its name or a signature, and no EntityPath")

@@ -21,7 +21,7 @@ from functions.agents.agent_catalog import agents_here, check_agents, finders, l
 from functions.agents.gate_releases import ReleasingGates
 from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
-from functions.connections import connection_string_of
+from functions.connections import connect_bus, connection_string_of
 from functions.core.record import RuleSettings, queue_gate
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import new_id, utc_now
@@ -41,7 +41,7 @@ from functions.messaging.queue_names import (
 from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
 from functions.messaging.request_ledger import REQUEST_PARTITIONS, RequestLedger
-from functions.messaging.senders import MessageSender, connect_bus
+from functions.messaging.senders import MessageSender
 from functions.operators.alerts import Alerts, Webhook
 from functions.operators.minute_rows import MINUTES_PARTITION, write_minute
 from functions.roles import AGENT_TABLES, PERMISSIONS, AppRole, Permissions, permissions_of

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from functions.connections import Connection
+from functions.connections import Connection, connect_bus
 from functions.host_functions import utc_now
 from functions.messaging.message_format import QueueMessage
-from functions.messaging.senders import MessageSender, SendError, connect_bus
+from functions.messaging.senders import MessageSender, SendError
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.config import BrokerConfig
 from servicebus_local.hubs.settings import HubSettings

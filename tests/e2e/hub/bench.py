@@ -16,10 +16,10 @@ from azure.eventhub.aio import EventHubProducerClient
 from azure.eventhub.exceptions import EventHubError
 
 from functions.agents.agent_catalog import setting_of
-from functions.connections import Connection
+from functions.connections import Connection, connect_bus
 from functions.host_functions import utc_now
 from functions.messaging.message_format import SubmissionMessage
-from functions.messaging.senders import MessageSender, connect_bus
+from functions.messaging.senders import MessageSender
 from local.bench.five_steps.workflow import NOBODY
 from local.bench.workloads import Workload
 from local.platform import ANY_PORTS, Addresses, PartName, Platform, PlatformOptions

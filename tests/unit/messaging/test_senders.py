@@ -18,11 +18,11 @@ from azure.servicebus.exceptions import (
     ServiceBusConnectionError,
 )
 
-from functions.connections import Connection
+from functions.connections import Connection, connect_bus
 from functions.core.record import Direction, Message, MessageKind
 from functions.messaging.agent_messages import AgentRequest, ReplyOutcome, reply_to
 from functions.messaging.message_format import QueueMessage, each_order
-from functions.messaging.senders import MessageSender, SendError, connect_bus
+from functions.messaging.senders import MessageSender, SendError
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, WakeRequest
 from functions.telemetry.spans import span
 from tests.fakes.storage_process import START
