@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
-from functions.connections import Connection, Connections, SettingsError
+from functions.connections import Connection, Connections, SettingsError, connect_bus
 from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import utc_now
 from functions.settings import Settings, load_settings
@@ -84,6 +85,7 @@ WRONG = {
     "SUPERVISOR_SCHEDULE": ("every minute",),
     "SAMPLE_SERVICES": ("perhaps",),
     "RATE_PER_MINUTE": ("0",),
+    "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": ("AAD",),
     "REQUESTS_IN_FLIGHT": ("0",),
     "ALERT_WEBHOOK_URL": (
         *("http://hooks.example/canary", "ftp://hooks.example/canary", "canary"),
@@ -179,27 +181,54 @@ def test_application_has_at_most_forty_settings_of_its_own() -> None:
     assert len(Settings.model_fields.keys() - Connections.model_fields.keys()) <= 40
 
 
+KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5"
+BUS = f"Endpoint=sb://127.0.0.1:5672;{KEY}"
+TABLES: list[Callable[[Connection], object]] = [
+    lambda connection: TableAccount(connection, utc_now).service(),
+    lambda connection: TableAccount(connection, utc_now).table("Tasks"),
+]
+
+
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("connect", "text", "fault"),
     [
-        ("rubbish", ""),
-        ("Endpoint=;AccountName=;", ""),
+        *(
+            (connect, text, "StateStore is wrong")
+            for connect in TABLES
+            for text in ("rubbish", "Endpoint=;A=;")
+        ),
         # A shared access signature cannot sign every request.
         (
+            TABLES[1],
             "TableEndpoint=https://a.table.core.windows.net;SharedAccessSignature=sv=2019",
-            "it has no AccountKey",
+            r"StateStore is wrong \(it has no AccountKey",
+        ),
+        *(
+            (connect_bus, text, "ServiceBusConnection is wrong")
+            for text in (
+                *("rubbish", KEY, "Endpoint=sb://127.0.0.1:5672"),
+                *(f"{BUS};SharedAccessSignature=s", f"{BUS};EntityPath=q"),
+            )
         ),
     ],
 )
-def test_connection_string_that_cannot_work_is_named(text: str, fault: str) -> None:
+def test_connection_string_that_cannot_work_is_named(
+    connect: Callable[[Connection], object], text: str, fault: str
+) -> None:
     """The start stops with one line that names the setting; the string, a secret, is not shown."""
-    account = TableAccount(Connection(text, None, None), utc_now)
-    for connect in [lambda: account.table("Tasks"), *([] if fault else [account.service])]:
-        with pytest.raises(
-            SettingsError, match=rf"^setting StateStore is wrong \({fault}.*set it to"
-        ) as refusal:
-            connect()
-        assert text not in str(refusal.value)
+    with pytest.raises(SettingsError, match=rf"^setting {fault}.*set it to") as refusal:
+        connect(Connection(text, None, None))
+    assert text not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "connection", [Connection(BUS, None, None), Connection(None, "orders.servicebus.windows.net", None)]
+)
+async def test_client_is_made_at_its_first_use(connection: Connection) -> None:
+    """Once, with a key or an identity."""
+    connect = connect_bus(connection)
+    assert connect() is connect()
+    await connect().close()
 
 
 def test_tables_are_reached_by_identity() -> None:

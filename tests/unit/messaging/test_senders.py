@@ -18,7 +18,6 @@ from azure.servicebus.exceptions import (
     ServiceBusConnectionError,
 )
 
-from functions.connections import Connection, connect_bus
 from functions.core.record import Direction, Message, MessageKind
 from functions.messaging.agent_messages import AgentRequest, ReplyOutcome, reply_to
 from functions.messaging.message_format import QueueMessage, each_order
@@ -275,36 +274,3 @@ async def test_orders_of_a_batch_have_traces_of_their_own(spans: Spans) -> None:
     request = traceparent_of(spans.one("POST"))
     assert [links_of(each) for each in submitted] == [[request], [request]]
     assert len({traceparent_of(each).split("-")[1] for each in (*submitted, spans.one("POST"))}) == 3
-
-
-# Connections
-
-KEY = "SharedAccessKeyName=R;SharedAccessKey=S2V5"
-LOCAL = f"Endpoint=sb://127.0.0.1:5672;{KEY}"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rubbish",
-        KEY,
-        "Endpoint=sb://127.0.0.1:5672",
-        f"{LOCAL};SharedAccessSignature=s",
-        f"{LOCAL};EntityPath=q",
-    ],
-)
-def test_wrong_connection_string_stops_the_start(text: str) -> None:
-    """With one line that names the setting and not the secret."""
-    with pytest.raises(Exception, match=r"^setting ServiceBusConnection is wrong") as wrong:
-        connect_bus(Connection(text, None, None))
-    assert text not in str(wrong.value)
-
-
-@pytest.mark.parametrize(
-    "connection", [Connection(LOCAL, None, None), Connection(None, "orders.servicebus.windows.net", None)]
-)
-async def test_client_is_made_at_its_first_use(connection: Connection) -> None:
-    """Once, with a key or an identity."""
-    connect = connect_bus(connection)
-    assert connect() is connect()
-    await connect().close()
