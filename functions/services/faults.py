@@ -124,9 +124,9 @@ class Faults:
         quiet_at = self._quiet_at.get(service, _NEVER)
         if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + timedelta(seconds=1):
             return True
-        async for page in every_page(self._table, service, _ALL):
-            if page.rows:
-                return False
+        page = await self._table.query(service, _ALL)
+        if page.rows or page.continuation is not None:
+            return False
         self._quiet_at[service] = now
         return True
 
