@@ -15,7 +15,7 @@ from functions.http.problems import ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.service import SampleService
 from functions.storage.index_pages import every_page
-from functions.storage.table_contract import RowChange, RowQuery, Table, write
+from functions.storage.table_contract import RefusedChanges, RowChange, RowQuery, StorageError, Table, write
 
 #: The pattern of the id of a resource: a task's id and its run id, or another id.
 RESOURCE_ID_PATTERN = rf"^{TASK_ID_PATTERN.strip('^$')}(\.[0-9a-f]{{8}})?$"
@@ -31,11 +31,13 @@ class Resources:
         """Create the resource, or replace it: 201, 204, or 410 when it was undone."""
         task, row = _task_of(resource_id), {"Content": json.dumps(content), "ChangedAt": self._time()}
         change = RowChange("insert", resource_id, row)
-        while not await write(self._table, task, [change]):
-            there = await self._table.read(task, resource_id) or {}
+        while isinstance(refused := await self._table.send(task, [change]), RefusedChanges):
+            there = await self._table.read(task, resource_id) if refused.is_conflict else None
+            if there is None:
+                raise StorageError(f"resource {resource_id}: HTTP {refused.status} {refused.text}")
             if "UndoneAt" in there:
                 return HTTPStatus.GONE
-            change = RowChange("update", resource_id, row, str(there.get("odata.etag")))
+            change = RowChange("update", resource_id, row, str(there["odata.etag"]))
         return HTTPStatus.CREATED if change.kind == "insert" else HTTPStatus.NO_CONTENT
 
     async def delete(self, resource_id: str) -> None:
