@@ -156,22 +156,20 @@ async def test_message_that_fails_is_sent_again_alone(error: BaseException) -> N
     assert queue.sent == [(copy_of(bad, DeliveryCounts(attempts=1)), timedelta(seconds=2))]
 
 
-async def test_message_that_keeps_failing_is_lost() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(AWAY, "TransientStorageError: HTTP 503"), (RuntimeError("no card c4n4ry"), "RuntimeError")],
+    ids=["a fault", "a defect, whose text may quote a secret"],
+)
+async def test_message_that_keeps_failing_is_lost(error: Exception, reason: str) -> None:
     """After ten attempts, which are counted in its properties; the delays grow."""
-    queue, bad = Queue({b"bad": AWAY}), named(b"bad")
+    queue, bad = Queue({b"bad": error}), named(b"bad")
     while not queue.lost:
         await queue.take(named(b"one"), bad)
         bad = queue.sent[-1][0]
     assert [delay.total_seconds() for _, delay in queue.sent] == [2, 4, 8, 16, 32, 60, 60, 60, 60]
     assert len({message.message_id for message, _ in queue.sent}) == 9
-    assert queue.lost == [(bad.message_id, "failed 10 times: TransientStorageError: HTTP 503")]
-
-
-async def test_defect_is_recorded_without_its_text() -> None:
-    """It may quote a secret of the payload."""
-    queue = Queue({b"bad": RuntimeError("no card c4n4ry")})
-    await queue.take(named(b"one"), copy_of(named(b"bad"), DeliveryCounts(attempts=9)))
-    assert [reason for _, reason in queue.lost] == ["failed 10 times: RuntimeError"]
+    assert queue.lost == [(bad.message_id, f"failed 10 times: {reason}")]
 
 
 async def test_batch_that_fails_as_a_whole_is_delivered_again() -> None:
@@ -252,11 +250,16 @@ async def test_dead_letter_is_kept_logged_and_alerted(caplog: pytest.LogCaptureF
 
 
 async def test_lost_alert_is_logged_only(caplog: pytest.LogCaptureFixture) -> None:
-    """An alert about it could be lost as well."""
+    """An alert about it could be lost as well. The reason in an alert is bounded."""
     desk = Desk()
+    for script in ("x", "語", "😀", '"'):
+        await desk.take("submissions", DeadLetterReason=script * 4096)
+        assert len(desk.alerts.pop().reason.encode()) <= 1024
     await desk.take("operator-alerts", b"{", other="x")
     assert (desk.alerts, "no reason given" in caplog.text) == ([], True)
-    assert len((await desk.rejected.listed((), 9)).messages) == 1
+    assert [each.queue for each in (await desk.rejected.listed((), 9)).messages].count(
+        "operator-alerts/$DeadLetterQueue"
+    ) == 1
 
 
 async def test_dead_letter_that_cannot_be_recorded_stays() -> None:
@@ -276,11 +279,3 @@ async def test_orders_of_a_dead_letter_are_kept_separately() -> None:
     found = (await desk.rejected.listed((), 9)).messages
     assert {each.task for each in found} == {"a", "b"}
     assert sorted(each.message_id for each in found) == [f"{group.message_id}.{n}" for n in range(2)]
-
-
-@pytest.mark.parametrize("script", ["x", "語", "😀", '"'])
-async def test_reason_is_bounded(script: str) -> None:
-    """It is in rows and alerts."""
-    desk = Desk()
-    await desk.take("submissions", DeadLetterReason=script * 4096)
-    assert len(desk.alerts[0].reason.encode()) <= 1024
