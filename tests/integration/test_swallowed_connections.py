@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -15,7 +13,6 @@ from functions.messaging.message_format import QueueMessage
 from functions.messaging.senders import MessageSender, SendError
 from servicebus_local.broker.settings import QueueSettings
 from servicebus_local.config import BrokerConfig
-from servicebus_local.hubs.settings import HubSettings
 from servicebus_local.testing import connection_string, running_broker
 
 pytestmark = [
@@ -24,20 +21,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 
-_TRIES = 8
-
 
 class Wires:
-    """Passes on what comes over connections, until they swallow it."""
+    """Passes on what comes over connections, until `swallow` makes those of now pass on nothing more."""
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self._swallowing = set[int]()
-        self._count = 0
+        self._count = self._swallowing = 0
 
     def swallow(self) -> None:
-        """Have all connections there are swallow what comes; new ones do not."""
-        self._swallowing = set(range(self._count))
+        """Let all connections there are swallow what comes; new ones do not."""
+        self._swallowing = self._count
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on one connection."""
@@ -48,7 +42,7 @@ class Wires:
     async def _pass(self, number: int, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         try:
             while data := await source.read(65536):
-                if number not in self._swallowing:
+                if number >= self._swallowing:
                     target.write(data)
                     await target.drain()
         except OSError:
@@ -57,42 +51,26 @@ class Wires:
             target.close()
 
 
-@asynccontextmanager
-async def _wires() -> AsyncIterator[tuple[Wires, Connection]]:
-    config = BrokerConfig(queues={"submissions": QueueSettings()}, hubs={"orders": HubSettings()})
-    with running_broker(config) as broker:
+async def test_message_for_a_queue_goes_over_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the API answers 503 until the system gives the connection up, a quarter of an hour later."""
+    monkeypatch.setattr("functions.messaging.senders._SEND_SECONDS", 2)
+    with running_broker(BrokerConfig(queues={"submissions": QueueSettings()})) as broker:
         wires = Wires(broker.endpoints.port)
         async with await asyncio.start_server(wires.take, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            yield wires, Connection(connection_string(port), None, None)
+            client = connect_bus(Connection(connection_string(port), None, None))
+            sender = MessageSender(client, may_send=lambda _: True, now=utc_now, figures=Counter[str]())
 
+            async def failures_until_sent() -> int:
+                for failures in range(8):
+                    try:
+                        await sender.put("submissions", QueueMessage(message_id="m-1", body=b"{}"))
+                    except SendError:
+                        continue
+                    return failures
+                raise AssertionError("nothing is sent any more")
 
-async def _until_sent(send: Callable[[], Awaitable[None]]) -> int:
-    """Send until it is taken; give how often that failed."""
-    for failures in range(_TRIES):
-        try:
-            await send()
-        except SendError:
-            continue
-        return failures
-    raise AssertionError("nothing is sent any more")
-
-
-@pytest.fixture(autouse=True)
-def _short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("functions.messaging.senders._SEND_SECONDS", 2)
-
-
-async def test_message_for_a_queue_goes_over_another_connection() -> None:
-    """Otherwise the API answers 503 until the system gives the connection up, a quarter of an hour later."""
-    async with _wires() as (wires, connection):
-        client = connect_bus(connection)
-        sender = MessageSender(client, may_send=lambda _: True, now=utc_now, figures=Counter[str]())
-
-        async def send() -> None:
-            await sender.put("submissions", QueueMessage(message_id="m-1", body=b"{}"))
-
-        async with client():
-            await _until_sent(send)
-            wires.swallow()
-            assert await _until_sent(send) > 0
+            async with client():
+                await failures_until_sent()
+                wires.swallow()
+                assert await failures_until_sent() > 0
