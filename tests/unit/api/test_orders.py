@@ -114,14 +114,6 @@ async def test_id_of_another_resource_is_409_for_put_and_404_for_get(api: Api) -
     assert (await api.client.get(f"/api/parcels/{TASK}")).status == 200
 
 
-async def test_order_with_unfit_search_texts_is_422(api: Api) -> None:
-    """The caller gets the reason before the order is submitted."""
-    client = api.serving(parcels(find_by=lambda _: map(str, range(9))))
-    detail = problem(await client.post("/api/parcels", {"weight": 1}), 422)["detail"]
-    assert detail == "It has 9 search texts; the limit is 8."
-    assert api.submitted == []
-
-
 async def test_order_is_shown_with_its_steps_and_times(api: Api) -> None:
     """Times are UTC."""
     send = Step("send", needs=["open"], request=request)
@@ -255,41 +247,48 @@ async def test_payload_is_submitted_as_it_was_sent(
     assert (alone.payload, alone.reply_to, alone.correlation_id) == (body, "notices-demo", "c-1")
 
 
-EACH = parcels(
-    Step("open", request=request),
-    Step("send", request=request, for_each=lambda parcel: list(range(parcel.weight))),
+def _each(items: Any) -> Workflow[Any]:
+    return parcels(Step("open", request=request), Step("send", request=request, for_each=items))
+
+
+def _agents(kind: type[Step[Any] | QueueStep[Any]], number: int) -> Workflow[Any]:
+    return parcels(*(kind(f"s{each}", agent=f"a{each}", request=request) for each in range(number)))
+
+
+UNREADABLE = "The items of its step 'send' cannot be read."
+
+
+@pytest.mark.parametrize(
+    ("flow", "sent", "detail"),
+    [
+        (parcels(find_by=lambda _: map(str, range(9))), {}, "It has 9 search texts; the limit is 8."),
+        (_each(lambda _: [*range(89)]), {}, None),
+        (_each(lambda _: [*range(90)]), {}, "It has 91 steps, items included; the limit is 90."),
+        (_agents(Step, 47), {}, "47 steps, 47 Agents and 0 queues exceed 92."),
+        (_agents(QueueStep, 32), {}, "32 steps, 32 Agents and 32 queues exceed 92."),
+        (_each(lambda _: {1, 2}), {}, UNREADABLE),
+        (_each(lambda parcel: parcel.nothing), {}, UNREADABLE),
+        (_each(lambda _: [object()]), {}, UNREADABLE),
+        (parcels(payload=Priced), {"price": "free"}, "Its payload cannot be read."),
+        (parcels(payload=Priced), {"price": "1"}, None),
+    ],
 )
-
-
-async def test_order_with_too_many_items_is_422(api: Api) -> None:
-    """Alone and in a batch; the largest one is accepted."""
-    client = api.serving(EACH)
-    detail = problem(await client.put("/api/parcels/a", {"weight": 90}), 422)["detail"]
-    assert detail == "It has 91 steps, items included; the limit is 90."
-    sent = {"parcels": [{"weight": 89}, {"weight": 10**5}, {"weight": 2}]}
-    results = (await client.post("/api/parcels/batch", sent)).json["results"]
-    assert [each["status"] for each in results] == [202, 422, 202]
-    assert "the limit is 90" in results[1]["problem"]["detail"]
-    for kind, number, queues in ((Step, 47, 0), (QueueStep, 32, 32)):
-        agents = parcels(*(kind(f"s{index}", agent=f"a{index}", request=request) for index in range(number)))
-        detail = problem(await api.serving(agents).put("/api/parcels/b", {"weight": 1}), 422)["detail"]
-        assert detail == f"{number} steps, {number} Agents and {queues} queues exceed 92."
-
-
-@pytest.mark.parametrize("items", [lambda _: {1, 2}, lambda parcel: parcel.nothing, lambda _: [object()]])
-async def test_function_that_fails_for_an_order_rejects_it(
-    api: Api, caplog: pytest.LogCaptureFixture, items: Any
+async def test_order_that_its_workflow_cannot_carry_out_is_422(
+    api: Api, caplog: pytest.LogCaptureFixture, flow: Workflow[Any], sent: Any, detail: str | None
 ) -> None:
-    """The log has the error."""
-    client = api.serving(parcels(Step("send", request=request, for_each=items)))
-    detail = problem(await client.put("/api/parcels/a", {"weight": 1}), 422)["detail"]
-    assert detail == "The items of its step 'send' cannot be read."
-    assert "a function of the workflow failed" in caplog.text
-    assert "Error" in caplog.text
-    client = api.serving(parcels(payload=Priced))
-    assert problem(await client.put("/api/parcels/a", {"price": "free"}), 422)
-    results = (await client.post("/api/parcels/batch", {"parcels": [{"price": "free"}, {"price": "1"}]})).json
-    assert [each["status"] for each in results["results"]] == [422, 202]
+    """Alone and in a batch, before it is submitted. The log has the error of a function that failed."""
+    client = api.serving(flow)
+    alone = await client.put("/api/parcels/a", sent)
+    [batched] = (await client.post("/api/parcels/batch", {"parcels": [sent]})).json["results"]
+    if detail is None:
+        assert (alone.status, batched["status"], len(api.submitted)) == (202, 202, 2)
+    else:
+        assert problem(alone, 422)["detail"] == batched["problem"]["detail"] == detail
+        assert api.submitted == []
+    has_failed = detail is not None and "cannot be read" in detail
+    assert all(
+        (text in caplog.text) is has_failed for text in ("a function of the workflow failed", "Traceback")
+    )
 
 
 async def test_secret_is_in_no_answer_and_no_log(api: Api, caplog: pytest.LogCaptureFixture) -> None:

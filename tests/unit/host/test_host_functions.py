@@ -168,29 +168,23 @@ async def test_queue_function_binds_the_client_while_it_handles_a_message() -> N
     assert seen == [False, True]
 
 
-async def _purge(client: Client, *, days: float) -> None:
-    """Run the timer at `NOW`; tasks are kept for some days."""
-    found = functions_of(host.add_purge, "0 * * * * *", timedelta(days=days), lambda: NOW)
-    function = found["purge"].get_user_function()
-    timer: Any = None
-    await getattr(function, "client_function", function)(timer, client)
-
-
 @pytest.mark.parametrize(("days", "hours"), [(30, 24), (0.5, 12)])
-async def test_purge_deletes_ended_instances_of_an_age(days: float, hours: float) -> None:
-    """Never one that is running. They are kept for a day at most, and no longer than the tasks."""
-    client = Client()
-    await _purge(client, days=days)
+async def test_purge_deletes_ended_instances_of_an_age(
+    days: float, hours: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Never one that is running. They are kept for a day at most, and no longer than the tasks.
+
+    A purge that fails raises nothing; the next purge continues.
+    """
+    found = functions_of(host.add_purge, "0 * * * * *", timedelta(days=days), lambda: NOW)
+    function, client = found["purge"].get_user_function(), Client(ConnectionError("no answer"))
+    with caplog.at_level(logging.INFO, "functions"):
+        for fault in (client.fault, None):
+            client.fault = fault
+            await getattr(function, "client_function", function)(None, client)
     [(since, until, states)] = client.purged
     assert since < NOW - timedelta(days=1_000)
     assert until == NOW - timedelta(hours=hours)
     assert states == ["Completed", "Failed", "Terminated"]
-
-
-async def test_purge_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """It raises nothing; the next purge continues. One that succeeds logs the number of instances."""
-    with caplog.at_level(logging.INFO, "functions"):
-        await _purge(Client(ConnectionError("no answer")), days=1)
-        await _purge(Client(), days=1)
     lines = [each.getMessage() for each in caplog.records if each.name == "functions.host_functions"]
     assert lines == ["Durable instances are not purged: ConnectionError", 'purge {"instances": 7}']
