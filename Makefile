@@ -17,7 +17,7 @@ COMPILE := $(VENV)/pip-compile --quiet --upgrade --generate-hashes --strip-extra
 	--no-emit-find-links --no-emit-index-url --no-emit-trusted-host
 
 .PHONY: help setup run demo up reset test test-all test-shuffled check budgets simulate simulate-planted azure-types format bench \
-	stream screenshots settings-page lock clean
+	stream screenshots queues settings-page lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ stream: $(TEST_PACKAGES) $(AZURITE) ## Send 100,000 orders through the event hub
 
 screenshots: $(TEST_PACKAGES) $(BROWSER) ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots
+
+queues: $(RUN_PACKAGES) ## Write the lists of queues again from the workflows' definitions
+	@$(VENV)/python -m local.queue_list
 
 settings-page: $(TEST_PACKAGES) ## Write docs/settings.md again from the application's settings
 	@$(VENV)/python -m local.settings_page

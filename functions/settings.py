@@ -84,7 +84,7 @@ class Settings(Connections):
     defer_hours: float = Field(6, gt=0, le=168)
     """the hours for which a step waits behind a closed gate before it counts as overdue"""
     reply_queues: Names = frozenset()
-    """the queues that callers may name in reply_to, separated by commas; each is in infra/queues.json"""
+    """the queues of messaging/queue_names.py that callers may name in reply_to, separated by commas"""
     step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(pairs)] = Field(
         default_factory=dict
     )

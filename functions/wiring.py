@@ -33,9 +33,9 @@ from functions.messaging.queue_depths import PeekedQueues, log_queue_ages
 from functions.messaging.queue_names import (
     AGENT_REPLIES_QUEUE,
     OPERATOR_ALERTS_QUEUE,
-    QUEUES,
     SCHEDULER_REQUESTS_QUEUE,
     SUBMISSIONS_QUEUE,
+    all_queues,
     dead_letter_queue,
 )
 from functions.messaging.received_messages import QueueBatches
@@ -119,6 +119,7 @@ class Wiring:
         self._registry = WorkflowRegistry(
             workflows, step_seconds=settings.step_seconds, run_seconds=settings.run_seconds
         )
+        self._queues = all_queues(self._registry.queue_agents)
         _check_retention(self._registry, settings.retention_days)
         self._account = TableAccount(settings.state_store_connection, utc_now)
         agent_store = settings.agent_store_connection
@@ -351,7 +352,7 @@ class Wiring:
         timer("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now))
         take_alert = self._alerts.take
         host.add_queue(app, "operator_alert", OPERATOR_ALERTS_QUEUE, lambda each: take_alert(each.body))
-        for queue in QUEUES:
+        for queue in self._queues:
             name = f"dead_letter_{queue.replace('-', '_')}"
             host.add_queue(app, name, dead_letter_queue(queue), partial(self._lost.take, queue))
         page = HttpRoute("console_page", "ops", is_open=True)
@@ -361,7 +362,7 @@ class Wiring:
 
     @cached_property
     def _peeked(self) -> PeekedQueues:
-        return PeekedQueues(self._bus, [queue for queue in QUEUES if self._permissions.receives_from(queue)])
+        return PeekedQueues(self._bus, list(filter(self._permissions.receives_from, self._queues)))
 
     def _make_callers(self) -> FastAPI:
         from functions.api.callers_application import IntakeLimit, callers_application

@@ -17,7 +17,7 @@ from functions.connections import Environment, SettingsError
 from functions.core.record import StepSpec, StepType
 from functions.core.step_definition import Retry
 from functions.core.workflow_definition import Workflow, WorkflowRegistry
-from functions.messaging.queue_names import QUEUES, QueueTimes, requests_queue
+from functions.messaging.queue_names import properties_of, requests_queue
 from functions.service_credentials import BearerToken, Credential, HeaderKey, TokenIssuer
 from functions.settings import Destination, faults_of
 
@@ -174,7 +174,6 @@ def check_agents(
     registry: WorkflowRegistry,
     classes: Mapping[str, type[HttpAgent]],
     here: Collection[str],
-    queues: Mapping[str, QueueTimes] = QUEUES,
 ) -> None:
     """Check that the Agents that are served `here`, and the queues of all, can carry out each step.
 
@@ -189,26 +188,24 @@ def check_agents(
                     f" {agent_class.__name__}.undo, or remove undo"
                 )
             if spec.type is StepType.QUEUE:
-                _check_queue(workflow, spec, queues)
+                _check_queue(workflow, spec)
 
 
-def _check_queue(workflow: Workflow[Any], spec: StepSpec, queues: Mapping[str, QueueTimes]) -> None:
+def _check_queue(workflow: Workflow[Any], spec: StepSpec) -> None:
     queue, seconds = requests_queue(spec.agent), spec.complete_within
-    times = queues.get(queue)
-    files = "infra/queues.json and functions/messaging/queue_names.py"
-    if times is None:
-        raise workflow.error(f'step "{spec.name}": agent: there is no queue "{queue}": add it to {files}')
-    if times.time_to_live < seconds:
+    properties = properties_of(queue)
+    if properties.time_to_live < seconds:
         raise workflow.error(
             f'step "{spec.name}": complete_within: {seconds:.0f} s is longer than the time to live of queue'
-            f' "{queue}" ({times.time_to_live:.0f} s): shorten it, or change the queue in {files}'
+            f' "{queue}" ({properties.time_to_live:.0f} s): shorten it, or add the queue to QUEUES in'
+            " functions/messaging/queue_names.py, and run make queues"
         )
-    if seconds < 2 * times.lock:
+    if seconds < 2 * properties.lock:
         text = (
             "step %s of %s: complete_within is %g s, less than twice the lock of its queue (%g s): a request"
         )
         text += " that is delivered again after a crash comes too late"
-        _log.warning(text, spec.name, workflow.name, seconds, times.lock)
+        _log.warning(text, spec.name, workflow.name, seconds, properties.lock)
 
 
 def _agent_specs(registry: WorkflowRegistry) -> Iterator[StepSpec]:

@@ -1,8 +1,11 @@
-"""The application's queues as `infra/queues.json` defines them, and the names of sources of messages."""
+"""The queues and their properties, and the names of sources of messages.
+
+`make queues` writes `infra/queues.json` from this module and from the workflows' definitions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 SUBMISSIONS_QUEUE = "submissions"
@@ -19,11 +22,18 @@ _HUB = "eventhub|"
 
 
 @dataclass(frozen=True, slots=True)
-class QueueTimes:
-    """The seconds for which a received message is locked, and after which an unread one expires."""
+class QueueProperties:
+    """The properties of a queue.
 
-    lock: float
-    time_to_live: float
+    `lock` is the time for which a received message is locked, and `time_to_live` the time after which an
+    unread one expires, in seconds. An expired message is a dead letter if `keeps_expired`. With
+    `drops_copies`, the bus drops a message whose id was sent in the ten minutes before.
+    """
+
+    lock: float = 60
+    time_to_live: float = 14 * _DAY_SECONDS
+    keeps_expired: bool = True
+    drops_copies: bool = False
 
 
 def requests_queue(agent: str) -> str:
@@ -31,20 +41,31 @@ def requests_queue(agent: str) -> str:
     return f"agent-{agent}-requests"
 
 
-#: Every queue.
-QUEUES: Mapping[str, QueueTimes] = {
-    SUBMISSIONS_QUEUE: QueueTimes(60, 14 * _DAY_SECONDS),
-    SCHEDULER_REQUESTS_QUEUE: QueueTimes(60, 14 * _DAY_SECONDS),
-    requests_queue("payment"): QueueTimes(15, _DAY_SECONDS),
-    AGENT_REPLIES_QUEUE: QueueTimes(60, _DAY_SECONDS),
-    OPERATOR_ALERTS_QUEUE: QueueTimes(60, 14 * _DAY_SECONDS),
-    "notices-demo": QueueTimes(60, _DAY_SECONDS),
+#: An expired request needs no dead letter, because the Supervisor recovers its step.
+_AGENT_REQUESTS = QueueProperties(lock=15, time_to_live=_DAY_SECONDS, keeps_expired=False)
+#: The queues of the application. Add `requests_queue(…)` of an Agent whose queue has other properties.
+QUEUES: Mapping[str, QueueProperties] = {
+    SUBMISSIONS_QUEUE: QueueProperties(),
+    SCHEDULER_REQUESTS_QUEUE: QueueProperties(drops_copies=True),
+    AGENT_REPLIES_QUEUE: QueueProperties(time_to_live=_DAY_SECONDS),
+    OPERATOR_ALERTS_QUEUE: QueueProperties(drops_copies=True),
+    "notices-demo": QueueProperties(time_to_live=_DAY_SECONDS, keeps_expired=False),
 }
+
+
+def properties_of(queue: str) -> QueueProperties:
+    """Return the properties of a queue; `queue` may be that of any Agent."""
+    return QUEUES.get(queue, _AGENT_REQUESTS)
+
+
+def all_queues(agents: Iterable[str]) -> list[str]:
+    """Return the names of all queues; `agents` are the Agents behind queues."""
+    return list(dict.fromkeys([*QUEUES, *map(requests_queue, sorted(agents))]))
 
 
 def handling_seconds(queue: str) -> float:
     """Return the time for one delivery of a message in seconds. `queue` may be a dead-letter queue."""
-    return QUEUES[live_queue(queue)].lock * _PART_OF_LOCK
+    return properties_of(live_queue(queue)).lock * _PART_OF_LOCK
 
 
 def dead_letter_queue(queue: str) -> str:

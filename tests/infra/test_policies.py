@@ -17,6 +17,7 @@ from functions.http.access import Role
 from functions.services.service import SERVICES_PATH
 from functions.settings import Settings
 from functions.workflows.registry import sample_services
+from local import queue_list
 from tests.infra.application import REGISTRATIONS
 from tests.infra.azure import policies as azure
 from tests.infra.azure.published import FOLDER, listed, resource_type, resource_types
@@ -370,3 +371,9 @@ def test_each_sample_service_is_called_by_an_agent_of_its_workflow() -> None:
         assert {service.name for service in registration.services} <= called
     declared = {agent.table for agent in _INFRASTRUCTURE.sampled_agents}
     assert {service.table for service in sample_services(REGISTRATIONS)} <= declared
+
+
+def test_lists_of_queues_follow_from_the_workflows() -> None:
+    """Bicep and Service Bus emulators read them."""
+    outdated = [str(path) for path, text in queue_list.files().items() if path.read_text("utf-8") != text]
+    assert outdated == [], "run: make queues"

@@ -8,44 +8,33 @@ import socket
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from local.emulator.__main__ import CONFIG, QUEUES, emulator_config
 from local.platform import ROOT
+from local.queue_list import emulator_config
 
 _TOOLS = ("sh", "dirname", "mktemp", "curl", "tail", "sleep", "rm")
 
 
-def test_committed_configuration_is_current() -> None:
-    """A change of the queues needs a new file."""
-    committed = CONFIG.read_text(encoding="utf-8")
-    assert committed == emulator_config(QUEUES), "run: python -m local.emulator"
-
-
-def test_durations_stay_within_the_emulators_limits(tmp_path: Path) -> None:
-    """Durations above the emulator's limits are shortened; other durations are as declared."""
-    queues = tmp_path / "queues.json"
+def test_durations_stay_within_the_emulators_limits() -> None:
+    """Durations above the emulator's limits are shortened; other values are as in Azure."""
     properties = {
-        "lockDuration": "PT1M",
-        "defaultMessageTimeToLive": "P14D",
-        "duplicateDetectionHistoryTimeWindow": "PT10M",
+        "lockDuration": timedelta(minutes=1),
+        "defaultMessageTimeToLive": timedelta(days=14),
+        "duplicateDetectionHistoryTimeWindow": timedelta(minutes=10),
+        "requiresDuplicateDetection": True,
     }
-    queues.write_text(json.dumps({"queues": [{"name": "q", "properties": properties}]}), encoding="utf-8")
-
-    namespace = json.loads(emulator_config(queues))["UserConfig"]["Namespaces"][0]
-
-    assert namespace["Queues"] == [
-        {
-            "Name": "q",
-            "Properties": {
-                "LockDuration": "PT1M",
-                "DefaultMessageTimeToLive": "PT1H",
-                "DuplicateDetectionHistoryTimeWindow": "PT5M",
-            },
-        }
-    ]
+    [namespace] = json.loads(emulator_config({"q": properties}))["UserConfig"]["Namespaces"]
+    emulated = {
+        "LockDuration": "PT1M",
+        "DefaultMessageTimeToLive": "PT1H",
+        "DuplicateDetectionHistoryTimeWindow": "PT5M",
+        "RequiresDuplicateDetection": True,
+    }
+    assert namespace["Queues"] == [{"Name": "q", "Properties": emulated}]
 
 
 def test_python_without_the_project_names_the_right_one() -> None:

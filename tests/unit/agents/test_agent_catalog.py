@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -21,7 +19,6 @@ from functions.agents.http_agent import Call, HttpAgent, RestAgent
 from functions.connections import SettingsError
 from functions.core.step_definition import BaseStep
 from functions.core.workflow_definition import DefinitionError, WorkflowRegistry
-from functions.messaging.queue_names import QUEUES, QueueTimes
 from functions.service_credentials import BearerToken, HeaderKey
 from functions.workflow import QueueStep, Step, Workflow, days
 from tests.fakes.storage_process import real_now
@@ -211,12 +208,10 @@ def test_finders_are_the_gates_of_agents_that_can_look_up() -> None:
 
 # Checks
 
-TIMES = {"agent-fly-requests": QueueTimes(lock=15, time_to_live=days(1))}
-
 
 def _definition_fault(*steps: BaseStep[Any], **classes: type[HttpAgent]) -> str:
     with pytest.raises(DefinitionError) as fault:
-        check_agents(registry(*steps), classes, {"fly"}, TIMES)
+        check_agents(registry(*steps), classes, {"fly"})
     return str(fault.value)
 
 
@@ -226,25 +221,17 @@ def test_undo_without_an_agent_that_can_is_named() -> None:
     assert text.endswith(
         'step "fly": undo: its Agent "fly" cannot undo: define OneWayAgent.undo, or remove undo'
     )
-    check_agents(registry(queued("fly", undo=True)), {"fly": OneWayAgent}, (), TIMES)
-    check_agents(registry(call("fly", undo=True)), {"fly": RestAgent}, {"fly"}, TIMES)
-
-
-def test_queue_that_does_not_exist_is_named_with_the_files_to_edit() -> None:
-    """Every request to it would fail."""
-    assert _definition_fault(queued("fly"), queued("sleep")).endswith(
-        'step "sleep": agent: there is no queue "agent-sleep-requests": add it to infra/queues.json and'
-        " functions/messaging/queue_names.py"
-    )
+    check_agents(registry(queued("fly", undo=True)), {"fly": OneWayAgent}, ())
+    check_agents(registry(call("fly", undo=True)), {"fly": RestAgent}, {"fly"})
 
 
 def test_time_to_live_that_is_shorter_than_a_step_stops_the_start() -> None:
     """Its requests would expire before their deadline."""
-    check_agents(registry(queued("fly", complete_within=days(1))), {}, {"fly"}, TIMES)
+    check_agents(registry(queued("fly", complete_within=days(1))), {}, {"fly"})
     assert _definition_fault(queued("fly", complete_within=days(30))).endswith(
         'step "fly": complete_within: 2592000 s is longer than the time to live of queue'
-        ' "agent-fly-requests" (86400 s): shorten it, or change the queue in infra/queues.json and'
-        " functions/messaging/queue_names.py"
+        ' "agent-fly-requests" (86400 s): shorten it, or add the queue to QUEUES in'
+        " functions/messaging/queue_names.py, and run make queues"
     )
 
 
@@ -254,19 +241,6 @@ def test_step_with_less_than_two_locks_is_warned_of(
 ) -> None:
     """The application starts: the Supervisor recovers the task."""
     caplog.set_level(logging.WARNING)
-    check_agents(registry(queued("fly", complete_within=seconds)), {}, {"fly"}, TIMES)
+    check_agents(registry(queued("fly", complete_within=seconds)), {}, {"fly"})
     found = ["less than twice the lock of its queue (15 s)" in text for text in caplog.messages]
     assert found == [True] * warnings
-
-
-def test_times_of_the_queues_are_those_of_the_templates() -> None:
-    """The application cannot read `infra/queues.json` in Azure."""
-    seconds = {"PT1M": 60, "PT15S": 15, "P14D": 14 * 86_400, "P1D": 86_400}
-    defined = {
-        queue["name"]: QueueTimes(
-            seconds[queue["properties"]["lockDuration"]],
-            seconds[queue["properties"]["defaultMessageTimeToLive"]],
-        )
-        for queue in json.loads(Path("infra/queues.json").read_text(encoding="utf-8"))["queues"]
-    }
-    assert defined == QUEUES

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from functions.core.workflow_definition import DefinitionError
-from functions.messaging.queue_names import QUEUES, dead_letter_queue, live_queue
+from functions.messaging.queue_names import all_queues, dead_letter_queue, live_queue
 from functions.messaging.senders import ForbiddenQueueError
 from functions.roles import PERMISSIONS, AppRole, kind_of
 from functions.storage.azure_table import AzureTable
@@ -91,14 +91,14 @@ def test_each_dead_letter_queue_has_one_reader() -> None:
     """No message that the bus gave up is lost unseen."""
     triggers = [each for each in bindings_of(functions_of().values()) if each.type == "serviceBusTrigger"]
     read = [each.queue_name for each in triggers if each.queue_name != live_queue(each.queue_name)]
-    assert sorted(read) == sorted(map(dead_letter_queue, QUEUES))
+    assert sorted(read) == sorted(map(dead_letter_queue, all_queues(["payment"])))
 
 
 @pytest.mark.parametrize("role", AppRole)
 async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
     """A message to another queue is a defect, also where the templates do not prevent it."""
     wiring = wired_for(role)
-    for queue in QUEUES:
+    for queue in all_queues(["payment"]):
         sender: Any = wiring._sender
         if kind_of(queue) in PERMISSIONS[role].sends:
             assert sender._may_send(queue)
@@ -110,7 +110,7 @@ async def test_role_sends_to_its_queues_only(role: AppRole) -> None:
 def test_agents_of_the_whole_application_send_replies_only() -> None:
     """An Agent that works there works in an application of its own."""
     sender: Any = wired_for()._make_sender(PERMISSIONS[AppRole.AGENTS])
-    assert {queue for queue in QUEUES if sender._may_send(queue)} == {"agent-replies"}
+    assert {queue for queue in all_queues(["payment"]) if sender._may_send(queue)} == {"agent-replies"}
 
 
 def test_agents_setting_limits_the_calls_of_its_queue() -> None:

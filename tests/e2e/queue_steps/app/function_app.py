@@ -10,7 +10,7 @@ from unittest.mock import patch
 from pydantic import BaseModel
 
 from functions import wiring
-from functions.messaging.queue_names import QUEUES, QueueTimes
+from functions.messaging.queue_names import QUEUES, QueueProperties
 from functions.settings import load_settings
 from functions.workflow import Json, QueueStep, Results, Workflow, days
 from functions.workflows.registry import Registration
@@ -41,7 +41,7 @@ def _now() -> datetime:
 
 
 patch.object(wiring, "utc_now", _now).start()
-patch.dict(QUEUES, {"agent-payment-requests": QueueTimes(15, days(60))}).start()
+patch.dict(QUEUES, {"agent-payment-requests": QueueProperties(15, days(60))}).start()
 
 application = wiring.Wiring(load_settings(), [LETTERS])
 application.prepare()

@@ -1,1 +1,0 @@
-"""Files for Microsoft's own Service Bus emulator, which needs Docker."""
