@@ -249,17 +249,16 @@ class EventStep[R](BaseStep[R]):
         super().__init__(name, options)
 
 
+class _TimerOptions(TypedDict, total=False):
+    until: Required[Callable[[Any, Results], datetime]]
+    needs: Needs
+    when: Callable[[Any, Results], bool] | None
+
+
 class TimerStep(BaseStep[None]):
     """A step that is done at the time that `until` returns, with its time zone, at most a year ahead."""
 
     step_type = StepType.TIMER
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        until: Callable[[Any, Results], datetime],
-        needs: Needs = (),
-        when: Callable[[Any, Results], bool] | None = None,
-    ) -> None:
-        super().__init__(name, {"until": until, "needs": needs, "when": when})
+    def __init__(self, name: str, **options: Unpack[_TimerOptions]) -> None:
+        super().__init__(name, options)
