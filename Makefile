@@ -24,13 +24,13 @@ help: ## Show this list
 
 setup: $(RUN_PACKAGES) $(AZURITE) ## Make the environment and install the pinned packages that running needs
 
-run: setup ## Start everything, show one order on its way, and stay until Ctrl-C
+run: queues ## Start everything, show one order on its way, and stay until Ctrl-C
 	@$(VENV)/python -m local run
 
-demo: setup ## Start everything, send 50 orders and 50 deliveries, sum up, and stop
+demo: queues ## Start everything, send 50 orders and 50 deliveries, sum up, and stop
 	@$(VENV)/python -m local demo
 
-up: setup ## Start everything, and stay until Ctrl-C
+up: queues ## Start everything, and stay until Ctrl-C
 	@$(VENV)/python -m local up
 
 reset: $(RUN_PACKAGES) ## Delete all local state
@@ -78,7 +78,7 @@ stream: $(TEST_PACKAGES) $(AZURITE) ## Send 100,000 orders through the event hub
 screenshots: $(TEST_PACKAGES) $(BROWSER) ## Take the console's pictures for the documentation again
 	@$(VENV)/python -m tests.e2e.console.screenshots
 
-queues: $(RUN_PACKAGES) ## Write the lists of queues again from the workflows' definitions
+queues: setup ## Write the lists of queues again from the workflows' definitions
 	@$(VENV)/python -m local.queue_list
 
 settings-page: $(TEST_PACKAGES) ## Write docs/settings.md again from the application's settings

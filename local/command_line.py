@@ -19,6 +19,7 @@ from pathlib import Path
 from local import commands
 from local.platform import (
     INTERRUPTED,
+    ROOT,
     PlatformError,
     PlatformOptions,
     PlatformPorts,
@@ -30,6 +31,8 @@ from local.platform.parts import HOSTS
 _FAILED = 1
 _REFUSED = 2
 _DEFAULTS = PlatformOptions()
+#: The sample workflows whose orders a command sends.
+_SAMPLES = {"bench": ("orders",), "chaos": ("orders", "deliveries"), "cost": ("orders", "deliveries")}
 #: Azurite's services, in the order of their ports.
 _AZURITE_SERVICES = 3
 #: The longest run is a day.
@@ -68,8 +71,18 @@ def _code_of(failure: Exception) -> int | None:
     return None
 
 
+def _check_samples(command: str) -> None:
+    """Check that the workflows of a command are registered. Raises `StartRefusedError`."""
+    from functions.workflows.registry import FOLDERS  # noqa: PLC0415 - see below
+
+    if missing := [name for name in _SAMPLES.get(command, ()) if name not in FOLDERS]:
+        names = " and ".join(missing)
+        raise StartRefusedError(f"{command} needs the sample workflows: register {names} again.")
+
+
 def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
     """Return the work of a command; each command imports only the modules that it needs."""
+    _check_samples(chosen.command)
     match chosen.command:
         case "up" | "run":
             start = commands.up if chosen.command == "up" else commands.run
@@ -127,7 +140,8 @@ def _parser() -> argparse.ArgumentParser:
         "demo", help="start everything, send many orders and deliveries, print a summary, stop"
     )
     _add_number(demo, "--orders", 50, "how many", _count)
-    _add_number(demo, "--deliveries", 50, "how many", _count, metavar="M")
+    deliveries = 50 if (ROOT / "functions/workflows/deliveries").exists() else 0
+    _add_number(demo, "--deliveries", deliveries, "how many", _count, metavar="M")
     demo.add_argument("--url", type=_url, help="use a running application, and start nothing")
     _add_platform_options(demo)
     cost = subcommands.add_parser("cost", help="count what orders use, and print what a million of them cost")

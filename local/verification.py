@@ -21,9 +21,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from local.callers.cases import Case, NoSampleServicesError, SampleServices, Submission
+from local.callers.cases import Case, NoSampleServicesError, SampleServices, Submission, example_orders
 from local.callers.client import (
-    SAMPLE_ORDER,
     ApiAnswer,
     OrderClient,
     OrderRefusedError,
@@ -39,7 +38,6 @@ TOKEN, OPERATOR_TOKEN = "VERIFY_TOKEN", "VERIFY_OPERATOR_TOKEN"
 _ON_THIS_MACHINE = {"127.0.0.1", "localhost", "::1"}
 _TIMEOUT = aiohttp.ClientTimeout(total=30)
 _REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-_BATCH = (Case.NEAR, Case.FAR)
 _LOOK_EVERY = 0.5
 #: A look at a queue may fail once, as when its connection was lost.
 _LOOKS = 2
@@ -180,19 +178,22 @@ async def order_is_processed(scene: Scene) -> str:
 async def same_again_changes_nothing(scene: Scene) -> str:
     """Submit the same order under the same id."""
     order = _processed(scene)
-    before = await scene.orders.look_at(order.id)
-    answer = await scene.orders.put("orders", order.id, order.body())
+    resource = order.case.resource
+    before = await scene.orders.look_at(order.id, resource)
+    answer = await scene.orders.put(resource, order.id, order.body())
     if answer.status != HTTPStatus.ACCEPTED:
         raise NotWorkingError(f"PUT {order.id} again: {explained(answer, KEY)}")
-    if await scene.orders.look_at(order.id) != before:
+    if await scene.orders.look_at(order.id, resource) != before:
         raise NotWorkingError(f"{order.id} is another one than before")
     return "accepted, and the order is as it was"
 
 
 async def other_content_is_refused(scene: Scene) -> str:
     """Submit another order under the same id."""
-    order = _processed(scene)
-    answer = await scene.orders.put("orders", order.id, SAMPLE_ORDER | {"customer": "C-0"})
+    order, (_, *others) = _processed(scene), example_orders()
+    if not others:
+        raise NotRunError("the payload's model has one example only: add another one")
+    answer = await scene.orders.put(order.case.resource, order.id, others[0])
     if answer.status != HTTPStatus.CONFLICT:
         raise NotWorkingError(f"PUT {order.id} with other content: {explained(answer, KEY)}")
     return "refused with 409"
@@ -216,18 +217,18 @@ async def delivery_is_undone(scene: Scene) -> str:
 
 
 async def batch_is_processed(scene: Scene) -> str:
-    """Submit deliveries in one request."""
-    batch = [await _new(scene, case) for case in _BATCH]
+    """Submit two orders in one request."""
+    batch = [await _new(scene, Case.ORDER) for _ in range(2)]
     scene.made += batch
     try:
-        await scene.orders.submit_batch("deliveries", [each.in_batch() for each in batch])
+        await scene.orders.submit_batch(Case.ORDER.resource, [each.in_batch() for each in batch])
     except OrderRefusedError as refusal:
         if refusal.status is not None and refusal.status < HTTPStatus.INTERNAL_SERVER_ERROR:
             scene.made = [each for each in scene.made if each not in batch]
             raise NotWorkingError(explained(ApiAnswer(refusal.status, str(refusal)), KEY)) from None
         raise
     await asyncio.gather(*map(scene.until_finished, batch))
-    return f"{len(batch)} deliveries {OrderState.PROCESSED}"
+    return f"{len(batch)} orders {OrderState.PROCESSED}"
 
 
 async def made_is_cancelled(scene: Scene) -> str:

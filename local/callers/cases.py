@@ -12,14 +12,12 @@ from itertools import cycle, islice
 
 import aiohttp
 
-from local.callers.client import (
-    SAMPLE_DELIVERY,
-    SAMPLE_ORDER,
-    Body,
-    OrderRefusedError,
-    OrderState,
-    OrderStatus,
-)
+from functions.workflows.registry import FOLDERS, load_registration
+from local.callers.client import SAMPLE_DELIVERY, Body, OrderRefusedError, OrderState, OrderStatus
+from local.platform import StartRefusedError
+
+#: The workflow whose orders the commands send: the first one of the registry.
+FIRST_WORKFLOW = load_registration(FOLDERS[0]).workflow
 
 #: The account whose deliveries are refused.
 SUSPENDED_ACCOUNT = "A-suspended"
@@ -50,7 +48,12 @@ class Expectation:
 class Case(Enum):
     """One kind of submission: its label, its resource, and its expected outcome."""
 
-    ORDER = ("order, paid", "orders", Expectation(OrderState.PROCESSED, {"payment": "Completed"}))
+    #: The example order of the first workflow.
+    ORDER = (
+        f"{FIRST_WORKFLOW.noun}, processed",
+        FIRST_WORKFLOW.resource,
+        Expectation(OrderState.PROCESSED, {}),
+    )
     #: Pickup and dropoff lie within the service area, so no transport is needed.
     NEAR = (
         "delivery near by, no transport",
@@ -113,7 +116,7 @@ class Submission:
         """Return what is submitted under its id."""
         changes: dict[str, object] = {} if reply_to is None else {"reply_to": reply_to}
         if self.case is Case.ORDER:
-            return SAMPLE_ORDER | changes
+            return {**example_orders()[0], **changes}
         if self.case is Case.FAR:
             changes["dropoff"] = _FAR_AWAY
         if self.case is Case.SUSPENDED:
@@ -123,6 +126,18 @@ class Submission:
     def in_batch(self, reply_to: str | None = None) -> Body:
         """Return the same with its id, as part of a batch."""
         return {**self.body(reply_to), "id": self.id}
+
+
+def example_orders() -> list[Body]:
+    """Return the examples of the first workflow's payload. Raises `StartRefusedError` if there are none."""
+    payload = FIRST_WORKFLOW.payload
+    examples: list[Body] = payload.model_json_schema().get("examples", [])
+    if not examples:
+        raise StartRefusedError(
+            f"{FIRST_WORKFLOW.file}: {payload.__name__} has no example order to send:"
+            ' add model_config = ConfigDict(json_schema_extra={"examples": [{…}]})'
+        )
+    return examples
 
 
 def submissions(orders: int, deliveries: int) -> list[Submission]:

@@ -45,7 +45,8 @@ class UnknownResourceError(OrderRefusedError):
     """The application serves no workflow under the name of a resource."""
 
     def __init__(self, resource: str) -> None:
-        super().__init__(f"There is no resource '{resource}' here: leave it out with `--{resource} 0`.")
+        option = "deliveries" if resource == "deliveries" else "orders"
+        super().__init__(f"There is no resource '{resource}' here: leave it out with `--{option} 0`.")
 
 
 class OrderState(StrEnum):
@@ -132,13 +133,9 @@ class OrderClient:
         if (await self._answer("GET", f"api/{resource}")).status == HTTPStatus.NOT_FOUND:
             raise UnknownResourceError(resource)
 
-    async def submit(self, order_id: str, reply_to: str | None = None) -> None:
-        """Submit the sample order with this id; its notices go to the queue `reply_to`.
-
-        Raises `OrderRefusedError` with the API's reason.
-        """
-        order = SAMPLE_ORDER if reply_to is None else SAMPLE_ORDER | {"reply_to": reply_to}
-        answer = await self.put("orders", order_id, order)
+    async def submit(self, resource: str, order_id: str, body: Body) -> None:
+        """Submit an order under this id. Raises `OrderRefusedError` with the API's reason."""
+        answer = await self.put(resource, order_id, body)
         if not answer.is_good:
             raise OrderRefusedError(f"The order was refused: {answer}")
 
@@ -169,7 +166,7 @@ class OrderClient:
             if result["status"] != HTTPStatus.ACCEPTED:
                 raise OrderRefusedError(f"An order of the batch was refused: {result.get('problem')}")
 
-    async def look_at(self, order_id: str, resource: str = "orders") -> OrderStatus | None:
+    async def look_at(self, order_id: str, resource: str) -> OrderStatus | None:
         """Return the order's status, or `None` if there is none."""
         async with self._session.get(f"api/{resource}/{order_id}") as response:
             if response.status == HTTPStatus.NOT_FOUND:
@@ -180,9 +177,7 @@ class OrderClient:
                 )
             return OrderStatus.model_validate(await response.json())
 
-    async def follow(
-        self, order_id: str, within: float, resource: str = "orders"
-    ) -> AsyncIterator[OrderStatus]:
+    async def follow(self, order_id: str, within: float, resource: str) -> AsyncIterator[OrderStatus]:
         """Yield the order's status each time it has changed, until it is finished.
 
         Raises `TimeoutError` when that takes longer than `within` seconds.

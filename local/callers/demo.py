@@ -136,7 +136,7 @@ async def _submit_all(client: OrderClient, result: DemoResult, phase: Phase, rep
     async def submit(order: Submission) -> None:
         nonlocal submitted
         start = time.perf_counter()
-        await client.submit(order.id, reply_to)
+        await client.submit(order.case.resource, order.id, order.body(reply_to))
         result.submit_seconds.append(time.perf_counter() - start)
         submitted += 1
         phase.show(submitted)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
-import uuid
 from contextlib import nullcontext
 from datetime import datetime
 
@@ -12,22 +12,23 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from local.callers.client import SAMPLE_ORDER, OrderClient, OrderState, OrderStatus
+from local.callers.cases import Case, Submission, example_orders
+from local.callers.client import OrderClient, OrderState, OrderStatus
 
 #: Seconds after which one order on an idle machine counts as failed.
 _FINISHED_WITHIN = 60.0
 
 
 async def show_one_order(url: str, console: Console) -> OrderStatus:
-    """Submit the sample order to the application at `url`, and show its progress until its end."""
-    order_id = f"sample-{uuid.uuid4().hex[:12]}"
+    """Submit the example order to the application at `url`, and show its progress until its end."""
+    submission, resource = Submission.new("sample", Case.ORDER), Case.ORDER.resource
     async with OrderClient.at(url) as client:
-        await client.submit(order_id)
-        console.print(f"Submitted: PUT {url}/api/orders/{order_id}", highlight=False, soft_wrap=True)
+        await client.submit(resource, submission.id, submission.body())
+        console.print(f"Submitted: PUT {url}/api/{resource}/{submission.id}", highlight=False, soft_wrap=True)
         order = None
         table = Live(console=console, redirect_stderr=sys.stderr.isatty(), auto_refresh=False)
         with table if console.is_terminal else nullcontext() as live:
-            async for order in client.follow(order_id, _FINISHED_WITHIN):
+            async for order in client.follow(submission.id, _FINISHED_WITHIN, resource):
                 if live is not None:
                     live.update(_table(order), refresh=True)
                 else:
@@ -43,7 +44,8 @@ async def show_one_order(url: str, console: Console) -> OrderStatus:
 
 def next_command(url: str) -> str:
     """Return a shell command that submits an order."""
-    return f"curl -i {url}/api/orders -H 'Content-Type: application/json' -d '{json.dumps(SAMPLE_ORDER)}'"
+    address, body = f"{url}/api/{Case.ORDER.resource}", json.dumps(example_orders()[0])
+    return f"curl -i {address} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
 
 
 def _table(order: OrderStatus) -> Table:

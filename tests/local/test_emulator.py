@@ -8,33 +8,27 @@ import socket
 import subprocess
 import sys
 import threading
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from local.platform import ROOT
-from local.queue_list import emulator_config
 
 _TOOLS = ("sh", "dirname", "mktemp", "curl", "tail", "sleep", "rm")
 
 
 def test_durations_stay_within_the_emulators_limits() -> None:
     """Durations above the emulator's limits are shortened; other values are as in Azure."""
-    properties = {
-        "lockDuration": timedelta(minutes=1),
-        "defaultMessageTimeToLive": timedelta(days=14),
-        "duplicateDetectionHistoryTimeWindow": timedelta(minutes=10),
-        "requiresDuplicateDetection": True,
-    }
-    [namespace] = json.loads(emulator_config({"q": properties}))["UserConfig"]["Namespaces"]
-    emulated = {
-        "LockDuration": "PT1M",
-        "DefaultMessageTimeToLive": "PT1H",
-        "DuplicateDetectionHistoryTimeWindow": "PT5M",
-        "RequiresDuplicateDetection": True,
-    }
-    assert namespace["Queues"] == [{"Name": "q", "Properties": emulated}]
+    azure, emulator = (
+        json.loads((ROOT / path).read_text(encoding="utf-8"))
+        for path in ("infra/queues.json", "local/emulator/config.json")
+    )
+    [namespace] = emulator["UserConfig"]["Namespaces"]
+    shortened = {"DefaultMessageTimeToLive": "PT1H", "DuplicateDetectionHistoryTimeWindow": "PT5M"}
+    for queue, emulated in zip(azure["queues"], namespace["Queues"], strict=True):
+        properties = {f"{name[0].upper()}{name[1:]}": value for name, value in queue["properties"].items()}
+        within = {name: value for name, value in shortened.items() if name in properties}
+        assert emulated == {"Name": queue["name"], "Properties": properties | within}
 
 
 def test_python_without_the_project_names_the_right_one() -> None:

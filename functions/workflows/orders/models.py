@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +23,9 @@ class Item(BaseModel):
     unit_price: Price
 
 
+_TEA: dict[str, Any] = {"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}
+
+
 class OrderPayload(BaseModel):
     """An order of goods, paid at once. Prices are in `currency` (ISO 4217)."""
 
@@ -32,11 +35,8 @@ class OrderPayload(BaseModel):
         hide_input_in_errors=True,
         json_schema_extra={
             "examples": [
-                {
-                    "customer": "C-1042",
-                    "currency": "EUR",
-                    "items": [{"sku": "TEA-250", "quantity": 2, "unit_price": "4.90"}],
-                }
+                {"customer": "C-1042", "currency": "EUR", "items": [_TEA]},
+                {"customer": "C-2077", "currency": "EUR", "items": [_TEA]},
             ]
         },
     )

@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from pydantic import create_model
 from rich.console import Console
 
-from local.callers import demo
-from local.callers.cases import Case, Submission, submissions
+from functions.workflow import Step, Workflow
+from local.callers import cases, demo
+from local.callers.cases import Case, Submission, example_orders, submissions
 from local.callers.client import (
     SAMPLE_DELIVERY,
-    SAMPLE_ORDER,
     CalledStep,
     OrderRefusedError,
     OrderState,
@@ -32,6 +33,7 @@ from local.callers.demo import DemoResult, orders_per_second, percentile, run_de
 from local.callers.one_order import next_command, show_one_order
 from local.command_line import main
 from local.commands import demo_at
+from local.platform import StartRefusedError
 
 _STEPS = ("account", "package", "transport", "drone", "delivery")
 _AT = "2026-11-21T10:00:00+00:00"
@@ -141,12 +143,12 @@ async def canned_api(
             return web.json_response({"title": "unknown"}, status=404)
         return web.json_response(_canned_order(order_id, state))
 
-    app = web.Application()
+    app, orders = web.Application(), f"/api/{Case.ORDER.resource}"
     app.add_routes(
         [
-            web.post("/api/orders", submit),
-            web.put("/api/orders/{id}", submit),
-            web.get("/api/orders/{id}", look),
+            web.post(orders, submit),
+            web.put(f"{orders}/{{id}}", submit),
+            web.get(f"{orders}/{{id}}", look),
         ]
     )
     if deliveries is not None:
@@ -246,10 +248,22 @@ async def test_demo_that_can_not_succeed_ends_with_the_reason_or_the_fix(
             await _run(url, 1, 8)
     async with canned_api() as url:
         arguments = ["demo", "--orders", "2", "--url", url]
-        assert await asyncio.to_thread(main, arguments) == 2
+        assert await asyncio.to_thread(main, [*arguments, "--deliveries", "1"]) == 2
         line = "There is no resource 'deliveries' here: leave it out with `--deliveries 0`.\n"
         assert capsys.readouterr() == ("", line)
         assert await asyncio.to_thread(main, [*arguments, "--deliveries", "0"]) == 0
+
+
+def test_payload_without_an_example_is_named_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first workflow of an adopter may have none."""
+    step = Step("pick", request=lambda _line, _results: {})
+    monkeypatch.setattr(
+        cases, "FIRST_WORKFLOW", Workflow("lines", payload=create_model("Line"), steps=[step])
+    )
+    fix = 'add model_config = ConfigDict(json_schema_extra={"examples": [{…}]})'
+    with pytest.raises(StartRefusedError) as refusal:
+        example_orders()
+    assert str(refusal.value) == f"test_demo.py: Line has no example order to send: {fix}"
 
 
 def _order(state: OrderState, steps: dict[str, str], last_error: str | None = None) -> OrderStatus:
@@ -303,8 +317,8 @@ async def test_each_change_is_a_line_where_there_is_no_terminal() -> None:
     assert lines[-1] == "Processed after 0.25 s"
     assert (await _screen("Error"))[-1] == "Error after 0.25 s: the card was refused"
     words = shlex.split(next_command("http://127.0.0.1:7071"))
-    assert words[:3] == ["curl", "-i", "http://127.0.0.1:7071/api/orders"]
-    assert json.loads(words[-1]) == SAMPLE_ORDER
+    assert words[:3] == ["curl", "-i", f"http://127.0.0.1:7071/api/{Case.ORDER.resource}"]
+    assert json.loads(words[-1]) == example_orders()[0]
 
 
 def _order_in(
@@ -339,7 +353,7 @@ def test_a_case_is_ticked_or_crossed() -> None:
     orders = {name: _order_in(name, OrderState.PROCESSED, 0.5) for name in "ab"}
     orders["c"] = _order_in("c", OrderState.PENDING, None)
     result = DemoResult([Submission(each, Case.ORDER) for each in (*orders, "missing")], orders)
-    row = ["✗", "order, paid", "4", "Processed", "2 Processed, 1 Pending, 1 never seen"]
+    row = ["✗", Case.ORDER.label, "4", "Processed", "2 Processed, 1 Pending, 1 never seen"]
     assert row in _printed(result)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.workflows import registry
 from local import commands
 from local.command_line import main
 from local.platform import (
@@ -98,6 +99,17 @@ def test_a_wrong_option_is_refused_with_the_reason(
         main(arguments)
     assert end.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["bench", "chaos", "cost"])
+def test_command_names_the_samples_that_it_needs(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An adopter may have deleted them. Nothing is started."""
+    monkeypatch.setattr(registry, "FOLDERS", ["parcels", "deliveries"])
+    assert main([command]) == 2
+    text = f"{command} needs the sample workflows: register orders again.\n"
+    assert capsys.readouterr() == ("", text)
 
 
 def test_several_hosts_have_free_ports(

@@ -133,9 +133,9 @@ async def _until_one_is_processing(url: str) -> None:
     """Have an order begun: the first one takes longer, as nothing is loaded and connected yet."""
     first = Submission.new("first", Case.ORDER)
     async with OrderClient.at(url) as orders, asyncio.timeout(PATIENCE):
-        assert (await orders.put("orders", first.id, first.body())).is_good
+        assert (await orders.put(Case.ORDER.resource, first.id, first.body())).is_good
         early = {OrderState.ACCEPTED, OrderState.PENDING}
-        while (order := await orders.look_at(first.id)) is None or order.state in early:
+        while (order := await orders.look_at(first.id, Case.ORDER.resource)) is None or order.state in early:
             await asyncio.sleep(0.1)
 
 
