@@ -11,6 +11,9 @@ ROOT = Path(__file__).parents[2]
 #: Folders without files of ours, like every folder whose name begins with a dot, except `.github`.
 _NOT_OURS = frozenset({"node_modules", "__pycache__", "build"})
 
+#: The sample workflows, which an adopter may delete together with their tests.
+SAMPLES = ("orders", "deliveries")
+
 _BLOCK = re.compile(
     r"(?:^\*\*`(?P<file>[^`\n]+)`\*\*[^\n]*\n\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     flags=re.MULTILINE | re.DOTALL,
@@ -24,6 +27,18 @@ class CodeBlock:
     language: str
     file: str | None
     text: str
+
+
+def is_of_removed_sample(path: str) -> bool:
+    """Return whether a path is in a folder of a sample workflow that was deleted."""
+    removed = [name for name in SAMPLES if not (ROOT / "functions/workflows" / name).exists()]
+    return any(f"workflows/{name}/" in f"{path}/" for name in removed)
+
+
+def is_of_added_workflow(path: Path) -> bool:
+    """Return whether a path is in a folder of a workflow that is no sample."""
+    _, _, place = str(path).partition("workflows/")
+    return "/" in place and not place.startswith(SAMPLES)
 
 
 def documents() -> list[Path]:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.documents import ROOT, code_blocks, documents, markdown_files, our_files, prose
+from tests.house.documents import (
+    ROOT,
+    code_blocks,
+    documents,
+    is_of_removed_sample,
+    markdown_files,
+    our_files,
+    prose,
+)
 
 _QUOTED = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
@@ -22,8 +30,6 @@ _MOST_COLUMNS = 120
 
 #: The folders of relative paths; documents on tests omit `tests/`, and files of `functions/` its name.
 _BASES = (ROOT, ROOT / "tests")
-#: Workflows that a reader may remove; paths to their folders need not exist.
-_SAMPLES = ("orders", "deliveries")
 #: Files that a developer creates.
 _MADE_LATER = frozenset({"local.settings.json"})
 
@@ -49,15 +55,10 @@ def _is_path(quoted: str) -> bool:
 
 def _is_there(path: str) -> bool:
     return (
-        _is_removed(path)
+        is_of_removed_sample(path)
         or any((base / path).exists() for base in (*_BASES, ROOT / "functions"))
         or ("/" not in path and path in _names())
     )
-
-
-def _is_removed(path: str) -> bool:
-    removed = [name for name in _SAMPLES if not (ROOT / "functions/workflows" / name).exists()]
-    return any(f"workflows/{name}/" in path for name in removed)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -96,7 +97,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 def _leads_somewhere(document: Path, link: str) -> bool:
     path, _, heading = link.partition("#")
     target = document.parent / path if path else document
-    return _is_removed(path) or (target.exists() and (not heading or heading in _headings(target)))
+    return is_of_removed_sample(path) or (target.exists() and (not heading or heading in _headings(target)))
 
 
 def _headings(document: Path) -> set[str]:

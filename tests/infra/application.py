@@ -38,9 +38,6 @@ STATE_TABLES = frozenset({TASKS_TABLE, REJECTED_TABLE, *AGENT_TABLES})
 #: Queues that drop the copy of a message whose sender did not get the answer. A repeated order must arrive.
 DUPLICATE_DETECTION = frozenset({SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE})
 
-#: The queue of a sample workflow, by the workflow's name.
-_SAMPLE_QUEUES = {"orders": requests_queue("payment")}
-
 _FUNCTION_APP = Path(__file__).parents[2] / "function_app.py"
 _HUB_ENVIRONMENT = {"EventHubConnection__fullyQualifiedNamespace": "hubs.example.com"}
 _ENVIRONMENT = {
@@ -127,12 +124,6 @@ def bindings(
     return chain.from_iterable(functions(with_hub=with_hub, roles=roles).values())
 
 
-def samples_function() -> str:
-    """Return the name of the function that serves the sample services."""
-    routes = {str(each.get("route")): name for name, its in functions().items() for each in its}
-    return next(name for route, name in routes.items() if route.startswith("services/"))
-
-
 def queues_received() -> set[str]:
     """Return the queues that trigger functions, also by their dead letters, which needs the same role."""
     return {str(each["queueName"]).split("/")[0] for each in bindings() if "queueName" in each}
@@ -143,12 +134,6 @@ def queues_sent(reply_queues: set[str]) -> set[str]:
     queued = {spec.agent for spec in _SPECS if spec.type is StepType.QUEUE}
     own = {SUBMISSIONS_QUEUE, SCHEDULER_REQUESTS_QUEUE, OPERATOR_ALERTS_QUEUE, AGENT_REPLIES_QUEUE}
     return own | set(map(requests_queue, queued)) | reply_queues
-
-
-def queues_left() -> set[str]:
-    """Return the queues of removed sample workflows; they can stay declared, with their roles."""
-    names = {each.workflow.name for each in REGISTRATIONS}
-    return {queue for name, queue in _SAMPLE_QUEUES.items() if name not in names}
 
 
 def connections(*, with_hub: bool, roles: frozenset[AppRole]) -> set[str]:

@@ -14,7 +14,6 @@ import pytest
 from functions.core.definition_checks import RESERVED_RESOURCES
 from functions.http.access import Guard
 from functions.http.identification import PRINCIPAL_HEADER, Interface, identify_by
-from functions.workflows.registry import load_registrations
 from tests.fakes.application import wired
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.guards import ANNA, BERT, SIGN_IN, WIDE, encoded, operator, principal, reader, submitter
@@ -173,11 +172,9 @@ async def test_setting_decides_how_callers_are_identified(
 ) -> None:
     """The wiring applies it to both applications."""
     monkeypatch.setattr("functions.wiring.read_intake", AsyncMock(return_value=None))
-    registrations = load_registrations()
-    wiring = wired(registrations, AUTH_MODE=auth_mode)
+    wiring = wired(AUTH_MODE=auth_mode)
     assert (await AsgiClient(wiring._make_operators(), reader(ANNA)).get("/api/ops/me")).json == own
-    path = f"/api/{registrations[0].workflow.resource}"
-    assert (await AsgiClient(wiring._make_callers()).post(path, {})).status == status
+    assert (await AsgiClient(wiring._make_callers()).post("/api/errands", {})).status == status
 
 
 async def test_function_key_of_the_api_makes_a_submitter() -> None:

@@ -14,7 +14,7 @@ from fastapi.routing import iter_route_contexts
 from jsonschema_rs import validator_for
 
 from functions.api.pages import api_document
-from functions.workflows.registry import FOLDERS, load_registration
+from functions.workflows.registry import load_registrations
 from tests.fakes.application import wired
 from tests.house.documents import ROOT
 
@@ -24,7 +24,7 @@ type Operation = tuple[str, dict[str, Any]]
 @pytest.fixture(scope="module")
 def applications() -> list[FastAPI]:
     """Return the callers' application and the operators', with every workflow that is registered."""
-    wiring = wired()
+    wiring = wired(load_registrations())
     return [wiring._callers(), wiring._operators()]
 
 
@@ -36,8 +36,8 @@ def document(applications: list[FastAPI]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def shipped() -> dict[str, Any]:
-    """Return the document with one workflow only: workflows of users need not have an example."""
-    wiring = wired([load_registration(FOLDERS[0])])
+    """Return the document with a workflow of the tests: other workflows need not have an example."""
+    wiring = wired()
     return api_document("Test", wiring._callers(), wiring._operators())
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from functions.roles import AGENT_TABLES, AppRole
-from tests.infra.application import agents_of, bindings, queues_left, queues_received, queues_sent
+from tests.infra.application import agents_of, bindings, queues_received, queues_sent
 from tests.infra.bicep.deployment import Planned
 from tests.infra.bicep.values import Unresolved, Value, at, owner_of, shown, type_of
 from tests.infra.infrastructure import Environment, Infrastructure
@@ -83,11 +83,10 @@ def _queue_roles_needed(environment: Environment) -> Iterator[tuple[str, str]]:
     namespace, reach = environment.names["serviceBus"], environment.permissions
     queues = environment.of("Microsoft.ServiceBus/namespaces/queues")
     declared = {str(queue.at("name")) for queue in queues}
-    replies, left = {name for name in declared if name.startswith("notices-")}, queues_left() & declared
-    for queue in queues_sent(replies) | left:
+    for queue in queues_sent({name for name in declared if name.startswith("notices-")}):
         if reach.sends_to(queue):
             yield _SENDER, f"{namespace}/{queue}"
-    for queue in queues_received() | left:
+    for queue in queues_received():
         if reach.receives_from(queue):
             yield _RECEIVER, f"{namespace}/{queue}"
 

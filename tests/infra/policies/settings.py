@@ -88,7 +88,7 @@ def agents_call_the_samples(environment: Environment) -> Iterator[str]:
     """
     if environment.settings.get("AzureWebJobsSecretStorageType") != "keyvault":
         yield "the host must have its keys in the vault"
-    prefix, kind = f"function--{application.samples_function()}--", "Microsoft.KeyVault/vaults/secrets"
+    prefix, kind = "function--services--", "Microsoft.KeyVault/vaults/secrets"
     secrets = environment.of(kind) + environment.existing(kind)
     keys = [secret.symbol for secret in secrets if str(secret.at("name")).startswith(prefix)]
     apps = [

@@ -73,9 +73,8 @@ def test_registered_workflows_can_be_served_together() -> None:
     assert len(loaded) == len(FOLDERS)
     registry = WorkflowRegistry([version for each in loaded for version in each.versions])
     assert [each.name for each in registry] == [each.workflow.name for each in loaded]
-    assert agent_classes(loaded).keys() == {"account", "package", "transport", "drone", "delivery"}
-    names = {"payments", "accounts", "packages", "transports", "drones", "deliveries"}
-    assert {each.name for each in sample_services(loaded)} == names
+    assert agent_classes(loaded).keys() == {name for each in loaded for name in each.agents}
+    assert list(sample_services(loaded)) == [service for each in loaded for service in each.services]
 
 
 def test_workflow_is_loaded_from_its_folder(folders: Path) -> None:

@@ -121,7 +121,7 @@ def test_agents_setting_limits_the_calls_of_its_queue() -> None:
 
 def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
     """The start stops with the name of the workflow and the fix."""
-    with pytest.raises(DefinitionError, match=r'"orders": cancel_within: .* set RETENTION_DAYS'):
+    with pytest.raises(DefinitionError, match=r'"errands": cancel_within: .* set RETENTION_DAYS'):
         wired_for(RETENTION_DAYS="0.5")
 
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from functions.core.definition_checks import DefinedStep
 from functions.workflow import Results
+from functions.workflows.deliveries import REGISTRATION
 from functions.workflows.deliveries.definition import DELIVERIES, crosses_service_area
 from functions.workflows.deliveries.models import Assignment, Delivery, Label, Location, Quote, Schedule
 
@@ -57,6 +58,7 @@ def test_delivery_has_the_names_and_limits_of_the_first_release() -> None:
         "delivery": 15,
     }
     assert DELIVERIES.cancel_within == 600
+    assert REGISTRATION.agents.keys() == DELIVERIES.steps.keys()
     assert (DELIVERIES.on_failure, DELIVERIES.on_exhausted) == ("compensate", "compensate")
 
 
