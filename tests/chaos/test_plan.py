@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from functions.workflows import registry
 from local.command_line import main
 from local.platform import INTERRUPTED, PlatformError
 from tests.chaos import command
@@ -60,6 +61,7 @@ def test_run_takes_its_defaults_and_its_options(monkeypatch: pytest.MonkeyPatch)
         return 1
 
     monkeypatch.setattr(command, "chaos", chaos)
+    monkeypatch.setattr(registry, "FOLDERS", ["orders", "deliveries"])
     assert main(["chaos"]) == 1
     main(["chaos", "--seed", "5", "--orders", "30", "--minutes", "0.5", "--hosts", "3"])
     assert started == [(1, 200, 1.2, 2), (5, 30, 0.5, 3)]

@@ -94,11 +94,6 @@ def follow(documents: Iterable[str], folder: Path, services: str) -> None:
     settings.write_text(shown_settings.replace(_SERVICES_ADDRESS, services), encoding="utf-8")
 
 
-def add_workflow(folder: Path) -> None:
-    """Write the tutorial's workflow and its line in the registry, whether or not they exist already."""
-    _add_workflows(shown(), folder)
-
-
 def _add_workflows(blocks: Sequence[CodeBlock], folder: Path) -> None:
     write_workflows(blocks, folder)
     [line] = [block.text for block in blocks if block.file == REGISTRY]

@@ -1,15 +1,11 @@
-"""The pages' definitions: all can be deployed together, and one can be removed."""
+"""The pages' definitions can be deployed together, and nothing else imports a workflow."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +17,10 @@ from functions.core.workflow_definition import WorkflowRegistry
 from functions.http.redaction import REDACTED, redacted
 from functions.workflows.registry import FOLDERS, agent_classes, load_registration
 from tests.house.documents import ROOT, CodeBlock, code_blocks
-from tests.infra.azure.published import FOLDER as AZURE_TYPES
 from tests.tutorial.project import (
     RECIPES,
     REGISTRY,
     WORKFLOW,
-    add_workflow,
     folders_of,
     shown,
     write_workflows,
@@ -96,22 +90,6 @@ def test_registry_has_one_line_for_each_workflow() -> None:
     assert [line for line in lines if line in expected] == expected
 
 
-_IGNORED = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
-#: The tests that cover the whole application, or every document.
-_WHOLE = ("tests/security", "tests/infra", "tests/house/test_docs.py", "tests/unit/workflows")
-
-
-def _remove_workflow(name: str, folder: Path) -> None:
-    """Remove a workflow as the tutorial says."""
-    for each in (folder / "functions", *(folder / "tests").iterdir()):
-        shutil.rmtree(each / "workflows" / name, ignore_errors=True)
-    registry = folder / REGISTRY
-    line = f'    "{name}",\n'
-    text = registry.read_text(encoding="utf-8")
-    assert line in text
-    registry.write_text(text.replace(line, ""), encoding="utf-8")
-
-
 @pytest.mark.parametrize("name", FOLDERS)
 def test_nothing_else_imports_the_workflow(name: str) -> None:
     """Only the workflow's own folders, in the application and in the tests, import it."""
@@ -119,33 +97,3 @@ def test_nothing_else_imports_the_workflow(name: str) -> None:
     files = [path for ring in ("functions", "local", "tests") for path in (ROOT / ring).rglob("*.py")]
     outside = [path for path in files if f"workflows/{name}/" not in str(path)]
     assert [str(path.relative_to(ROOT)) for path in outside if imported.search(path.read_text("utf-8"))] == []
-
-
-@pytest.mark.night
-@pytest.mark.process
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "change",
-    [pytest.param(partial(_remove_workflow, name), id=f"without {name}") for name in FOLDERS]
-    + [pytest.param(add_workflow, id="with another")],
-)
-def test_the_tests_still_pass(tmp_path: Path, change: Callable[[Path], None]) -> None:
-    """The tests that cover the whole project pass in a copy of it."""
-    copy = tmp_path / "project"
-    shutil.copytree(ROOT, copy, ignore=_IGNORED)
-    for name in (".funcignore", ".gitignore", ".ci", ".github"):
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copy / name)
-        elif (ROOT / name).exists():
-            shutil.copy(ROOT / name, copy / name)
-    change(copy)
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "not process", "--quiet", "-p", "no:cacheprovider", *_WHOLE],
-        cwd=copy,
-        env={**os.environ, "AZURE_TYPES": str(AZURE_TYPES)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout[-4_000:] + ran.stderr[-1_000:]

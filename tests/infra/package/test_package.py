@@ -179,17 +179,19 @@ def test_page_and_pipeline_have_every_option() -> None:
 
 
 def test_page_counts_the_groups_and_alerts_that_are_paid_for() -> None:
-    """Groups are HTTP, Durable, and each function with another trigger, except Agents; two of each are ready.
+    """Groups are HTTP, Durable, and each function with another trigger; two instances of each are ready.
+
+    An Agent behind a queue adds two groups: for its requests, and for their dead letters.
 
     Each log alert is paid for, and each metric alert once per queue.
     """
     all_of_them = functions().items()
-    own = [its for name, its in all_of_them if not name.startswith("agent_") or name == "agent_replies"]
+    own = [its for name, its in all_of_them if not re.fullmatch(r"(dead_letter_)?agent_(?!replies).*", name)]
     triggers = [each["type"] for its in own for each in its if "Trigger" in each["type"]]
     together = {"httpTrigger", "orchestrationTrigger", "activityTrigger"}
     groups = 2 + sum(trigger not in together for trigger in triggers)
     flowing = " ".join(_PAGE.split())
-    assert f"for each of the {groups} groups of functions, and of each Agent" in flowing
+    assert f"for each of the {groups} groups of functions, and for two of each Agent" in flowing
     assert f"at least {2 * groups} instances instead of one" in flowing
     alerts = json.loads((ROOT / "infra/modules/watching/alerts.json").read_text(encoding="utf-8"))
     logs, metrics = len(alerts["log"]), len(alerts["metric"])

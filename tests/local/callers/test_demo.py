@@ -34,6 +34,7 @@ from local.callers.one_order import next_command, show_one_order
 from local.command_line import main
 from local.commands import demo_at
 from local.platform import StartRefusedError
+from tests.fakes.application import ERRANDS
 
 _STEPS = ("account", "package", "transport", "drone", "delivery")
 _AT = "2026-11-21T10:00:00+00:00"
@@ -173,6 +174,12 @@ def _canned_order(order_id: str, state: str) -> dict[str, object]:
         "steps": [{**step, "finished_at": finished}],
         "last_error": "the card was refused" if state == "Error" else None,
     }
+
+
+@pytest.fixture(autouse=True)
+def _example(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send the example of a workflow of the tests."""
+    monkeypatch.setattr(cases, "FIRST_WORKFLOW", ERRANDS.workflow)
 
 
 async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
