@@ -51,6 +51,7 @@ check: $(TEST_PACKAGES) ## Lint, check formatting, types, import contracts, text
 	@$(VENV)/mypy
 	@for each in $(PACKAGES); do (cd $$each && ../../$(VENV)/mypy) || exit 1; done
 	@$(VENV)/lint-imports
+	@$(VENV)/python -m tests.house.prose
 	@$(VENV)/python -m tests.house.budgets
 
 budgets: $(RUN_PACKAGES) ## Print the size of the project, and its bounds

@@ -31,7 +31,7 @@ _TIMEOUT = re.compile(r'"functionTimeout" *: *"(\d+):(\d\d):(\d\d)"')
 
 
 def parts(text: object, *, separator: str = ",") -> object:
-    """Read `a,b`; what is no text stays as it is."""
+    """Read `a,b`; a value of another type stays as it is."""
     if not isinstance(text, str):
         return text
     return tuple(part.strip() for part in text.split(separator) if part.strip())
@@ -145,7 +145,7 @@ class Settings(Connections):
     """the address that shows a trace, such as https://jaeger.example.com/trace/{trace_id}"""
 
     @property
-    def is_whole(self) -> bool:
+    def has_all_roles(self) -> bool:
         """Whether this one application has every role: only then does it make its tables itself."""
         return self.roles == frozenset(AppRole)
 

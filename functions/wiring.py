@@ -165,14 +165,14 @@ class Wiring:
 
         Raises `SettingsError` and `TableSetupError`.
         """
-        settings, is_whole = self._settings, self._settings.is_whole
+        settings, has_all = self._settings, self._settings.has_all_roles
         own = () if self._agent_account is self._account else AGENT_TABLES
-        if own and is_whole:
+        if own and has_all:
             with self._agent_account.service() as service:
                 prepare_tables(service, own, setting="AgentStore")
         if TASKS_TABLE in self._permissions.tables:
             every = {TASKS_TABLE, REJECTED_TABLE, *AGENT_TABLES, *service_tables(self._services)}
-            names = every - {*own} if is_whole else ()
+            names = every - {*own} if has_all else ()
             with self._account.service() as service:
                 prepare_tables(service, names, setting="StateStore", shards=settings.state_shards)
 

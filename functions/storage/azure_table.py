@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -165,10 +166,10 @@ class AzureTable:
     async def query(self, partition: str, query: RowQuery) -> RowPage:
         """Read one page in one request. Raises `ValueError` for a text that is no continuation."""
         first, operator = (query.first, "ge") if query.beyond is None else (query.beyond, "gt")
-        rows = f"RowKey {operator} {_literal(first)} and RowKey lt {_literal(query.end)}"
-        having = "" if query.having is None else f" and {query.having} gt ''"
-        bounds = f"PartitionKey eq {_literal(partition)} and {rows}{having}"
-        parameters = {"$filter": bounds, "$top": str(min(query.most, 1000))}
+        having = "" if query.having is None else f" and {query.having} gt @empty"
+        values = {"partition": partition, "first": first, "end": query.end, "empty": ""}
+        bounds = f"PartitionKey eq @partition and RowKey {operator} @first and RowKey lt @end{having}"
+        parameters = {"$filter": _filter(bounds, values), "$top": str(min(query.most, 1000))}
         if query.columns:
             parameters["$select"] = ",".join(query.columns)
         if query.continuation is not None:
@@ -223,6 +224,6 @@ def _shared_key(account: str, key: str, date: str, path: str) -> str:
     return f"SharedKeyLite {account}:{b64encode(signature).decode()}"
 
 
-def _literal(text: str) -> str:
-    """Return a text as a literal of a filter."""
-    return "'" + text.replace("'", "''") + "'"
+def _filter(template: str, values: Mapping[str, str]) -> str:
+    """Return a filter with a quoted literal in the place of each `@name`."""
+    return re.sub(r"@(\w+)", lambda found: "'" + values[found[1]].replace("'", "''") + "'", template)

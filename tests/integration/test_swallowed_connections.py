@@ -23,7 +23,7 @@ pytestmark = [
 
 
 class Wires:
-    """Passes on what comes over connections, until `swallow` makes those of now pass on nothing more."""
+    """Passes on what comes over connections, until `swallow` makes the open ones pass on nothing more."""
 
     def __init__(self, port: int) -> None:
         self._port = port

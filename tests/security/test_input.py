@@ -40,7 +40,7 @@ ODATA = "' or PartitionKey ne '"
 
 @pytest.fixture
 def api() -> Api:
-    """Serve callers: what is refused leaves nothing behind."""
+    """Serve callers. A refused request leaves no row."""
     return Api(ORDERS)
 
 

@@ -148,7 +148,7 @@ async def test_crowd_at_a_partner_with_a_limit_costs_nothing_but_time(cook: Cook
 
 
 async def test_report_is_looked_at_until_it_is_done(cook: Cook, partners: Partners) -> None:
-    """And no more: what is left is skipped."""
+    """The steps that follow are skipped."""
     submit, look = commands("reports")
     report = await cook.ends(submit, look)
     assert report["output"] == {"url": "https://reports.example.com/1"}
@@ -198,7 +198,7 @@ async def test_parcel_is_shipped_once_and_cancelled_by_its_number(cook: Cook, pa
 async def test_parcel_whose_answer_is_lost_is_cancelled_by_our_reference(
     cook: Cook, partners: Partners
 ) -> None:
-    """Nobody knows its number."""
+    """Its number is unknown."""
     partners.lost.add("vase")
     submit, look, cancel = (each.replace("lamp", "vase") for each in commands("parcels"))
     await cook.types(submit)

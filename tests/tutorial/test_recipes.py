@@ -93,7 +93,7 @@ async def test_unanswered_invitation_is_declined(cook: Cook) -> None:
 
 
 async def test_sale_counts_without_its_receipt(cook: Cook) -> None:
-    """Nobody serves the e-mail."""
+    """No service receives the e-mail."""
     submit, look = commands("sales")
     sale = await cook.ends(submit, look)
     assert sale["output"] == {"receipt_sent": False}

@@ -34,7 +34,7 @@ async def test_thread_has_the_time_that_it_takes() -> None:
 
 
 async def test_socket_has_the_time_that_it_takes() -> None:
-    """Nobody ever answers: that is found after the time limit, by the machine's clock."""
+    """A call without an answer ends after the time limit, by the machine's clock."""
     near, far = socket.socketpair()
     near.setblocking(False)
     began = time.monotonic()

@@ -77,7 +77,7 @@ def batch(*events: bytes, key: str | None = None) -> bytes:
 
 
 def read_events(wire: WireClient, count: int, handle: int = 0) -> list[dict[int, Any]]:
-    """Ask for events, and return their sections."""
+    """Request events, and return their sections."""
     wire.send(credit(count, handle))
     return [read_sections(wire.until(Performative.TRANSFER).payload) for _ in range(count)]
 

@@ -59,7 +59,7 @@ class _Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
-    """Stand in for the clock, and look at it often."""
+    """Replace the clock, and read it often."""
     clock = _Clock()
     monkeypatch.setattr(links, "monotonic", clock.time)
     monkeypatch.setattr(channel, "monotonic", clock.time)

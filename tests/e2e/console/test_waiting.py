@@ -45,7 +45,7 @@ def _cells(page: Page, version: str) -> Any:
 async def test_operator_sees_which_version_is_still_needed_and_the_steps_of_each(
     bench: Bench, console: Console
 ) -> None:
-    """From the overview to the tasks, each shown from its own record: what is gone had other steps."""
+    """From the overview to the tasks, each shown from its own record: a missing version had other steps."""
     await bench.refuse("new")
     await _suspended(bench, GONE, "gone")
     await console.open()

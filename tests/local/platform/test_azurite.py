@@ -1,4 +1,4 @@
-"""The real Azurite: what was written a moment before it is stopped is there when it starts again."""
+"""The real Azurite: rows that were written just before its stop are there when it starts again."""
 
 from __future__ import annotations
 

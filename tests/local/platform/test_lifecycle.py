@@ -124,7 +124,7 @@ async def test_all_parts_start_at_once_and_wait_only_for_parts_of_their_platform
 
 
 async def test_a_part_that_dies_while_another_still_starts_is_named(tmp_path: Path) -> None:
-    """Nobody waits for a part that waits for one that is gone."""
+    """No part waits for a part that has ended."""
     dying = _broker_and_host(
         lambda _: ["die-after-answer"], lambda addresses: [f"after={addresses.ports.blob}"]
     )

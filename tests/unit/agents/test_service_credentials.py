@@ -130,7 +130,7 @@ async def test_issuer_that_does_not_answer(
 
 
 class SdkCredential:
-    """Stands in for the SDK's credential."""
+    """Replaces the SDK's credential."""
 
     made: list[str | None]
     is_failing: bool

@@ -266,6 +266,7 @@ def test_payload_of_a_child_task_is_checked_before_its_start() -> None:
 
 def _without_child(step: BaseStep[Any]) -> WorkflowRegistry:
     registry = _registry(step)
+    registry._versions = {key: each for key, each in registry._versions.items() if key[0] != "child"}
     registry._newest = {}
     return registry
 

@@ -97,7 +97,7 @@ async def test_each_caller_has_its_own() -> None:
 
 
 async def test_a_batch_costs_as_much_as_its_orders() -> None:
-    """It is taken whole, however large; what follows waits until it is paid for."""
+    """A batch of any size is admitted; later requests wait until its cost is paid."""
     capped = Capped(per_minute=60)
     assert (await capped.anna.post(BATCH, {"orders": [ORDER] * 90})).status == 200
     answer = await capped.anna.post(ORDERS, ORDER)
@@ -134,7 +134,7 @@ def test_allowances_fill_up_to_a_minutes_worth() -> None:
 
 
 async def test_callers_who_ask_for_nothing_are_forgotten() -> None:
-    """Memory is bounded; who has still to wait is remembered."""
+    """Memory is bounded; callers that must wait stay on record."""
     counted = Counted(60)
     counted.end.set()
     for number in range(1_000):

@@ -27,12 +27,12 @@ type Series = tuple[str, frozenset[tuple[str, object]]]
 
 
 def series(name: str, **facts: object) -> Series:
-    """Name one series of a metric; in the facts' names an underscore stands for each dot."""
+    """Name one series of a metric. Names of facts have an underscore for each dot."""
     return name, frozenset((fact.replace("_", "."), value) for fact, value in facts.items())
 
 
 class Measured:
-    """What was measured since it was last asked for."""
+    """The values that were measured since the last read."""
 
     def __init__(self, reader: InMemoryMetricReader) -> None:
         self._reader = reader
@@ -45,7 +45,7 @@ class Measured:
         }
 
     def bounds(self, name: str) -> Sequence[float]:
-        """Give the bounds of a histogram that has measured something."""
+        """Return the bounds of a histogram with values."""
         found = next(point for (metric, _), point in self._points(SdkHistogram) if metric == name)
         assert isinstance(found, HistogramDataPoint)
         return found.explicit_bounds
@@ -65,7 +65,7 @@ class Measured:
 
 @pytest.fixture(scope="session")
 def reader() -> InMemoryMetricReader:
-    """Read the metrics of this process; a provider can't be taken back, and harms nobody."""
+    """Read the metrics of this process. A provider cannot be removed, and has no further effect."""
     each_time = AggregationTemporality.DELTA
     reader = InMemoryMetricReader({Counter: each_time, Histogram: each_time})
     set_meter_provider(MeterProvider([reader], shutdown_on_exit=False))
@@ -91,7 +91,7 @@ class Spans:
         return self.exporter.get_finished_spans()
 
     def one(self, name: str) -> ReadableSpan:
-        """Give the only one of that name."""
+        """Return the only span of a name."""
         (found,) = [span for span in self.all() if span.name == name]
         return found
 
@@ -116,7 +116,7 @@ def traceparent_of(span: ReadableSpan) -> str:
 
 
 def parent_of(span: ReadableSpan) -> str | None:
-    """Give the id of the span above."""
+    """Return the id of the parent span."""
     return None if span.parent is None else format_span_id(span.parent.span_id)
 
 

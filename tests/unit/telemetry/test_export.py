@@ -74,7 +74,7 @@ def test_no_span_is_made_when_nothing_is_set() -> None:
 
 
 def test_all_is_sent_side_by_side() -> None:
-    """One that hangs keeps nothing of the others back, and nobody waits for it."""
+    """An exporter that hangs delays no other one, and no caller."""
     released, sent = Event(), Event()
     hang: Any = released.wait
     shut_down([hang, sent.set], within=0.2)
@@ -125,7 +125,7 @@ type Configured = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def configured(monkeypatch: pytest.MonkeyPatch) -> Configured:
-    """Tell what the distribution is told for some settings; the logger is as in a new process."""
+    """Return the options of the distribution for some settings. The logger is as in a new process."""
     monkeypatch.setattr(_LOGGER, "propagate", True)
 
     def configure(**settings: str) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> Configured:
 
 @pytest.mark.parametrize("how", ["ClientId=c-1;Authorization=AAD", "Authorization=AAD"])
 def test_identity_is_used_where_it_is_asked_for(configured: Configured, how: str) -> None:
-    """The component that the templates make takes nothing else (DisableLocalAuth)."""
+    """The component of the templates accepts no other credential (DisableLocalAuth)."""
     told = configured(APPLICATIONINSIGHTS_AUTHENTICATION_STRING=how)
     assert isinstance(told["credential"], ManagedIdentityCredential)
 
@@ -217,7 +217,7 @@ def test_record_carries_the_facts_of_the_spans_around(exported: _Exported) -> No
 
 
 def test_what_is_not_on_the_allow_list_stays_here(exported: _Exported) -> None:
-    """Whatever a line is given beside its text."""
+    """The fields of a line beside its text."""
     _log.warning("submitted", extra={"payload": "s3cret", "task.note": "s3cret"})
     assert "s3cret" not in str(vars(exported.records[0]))
 

@@ -23,7 +23,7 @@ from tests.unit.telemetry.conftest import Measured, Spans, links_of, parent_of, 
 
 
 def test_exception_is_told_by_its_class(spans: Spans) -> None:
-    """Its text may quote a payload; the exception itself goes on."""
+    """Its text may quote a payload; the exception itself is raised."""
     with pytest.raises(ValueError, match="s3cret"), span("claim", {}):
         raise ValueError("s3cret")
     failed = spans.one("claim")
@@ -70,7 +70,7 @@ def app() -> ASGIApp:
 
 
 async def test_request_is_told_by_its_route(app: ASGIApp, spans: Spans) -> None:
-    """Neither its path nor its query is told: they name an order, or hold a key."""
+    """Neither its path nor its query is recorded: they name an order, or hold a key."""
     await AsgiClient(app).put("/api/orders/s3cret?code=s3cret", {"tag": "s3cret"})
     request = spans.one("PUT /api/orders/{order_id}")
     assert request.kind is SpanKind.SERVER
@@ -83,7 +83,7 @@ async def test_request_is_told_by_its_route(app: ASGIApp, spans: Spans) -> None:
 
 
 async def test_request_for_nothing_is_told_without_its_path(app: ASGIApp, spans: Spans) -> None:
-    """Anything can stand there."""
+    """The header may have any value."""
     await AsgiClient(app).get("/s3cret")
     assert "s3cret" not in spans.one("GET").to_json()
 

@@ -90,7 +90,7 @@ def _timer(number: int, due: float) -> InstanceMessage:
 
 
 async def test_timers_fire_in_the_order_of_their_time() -> None:
-    """In whatever order they were set, and none early."""
+    """In any order of their creation, and none early."""
     fired: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
     heap = Timers(lambda message: fired.put_nowait((message.number, time.time())), lambda _: True)
     now = time.time()
