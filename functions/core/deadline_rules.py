@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from functions.core.conclusions import spread, stopped, suspend
 from functions.core.derive import may_expire, needs_run, waiting_gates
+from functions.core.epoch_rules import spread, stopped, suspend
 from functions.core.gate_rules import UNREACHED, Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,

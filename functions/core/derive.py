@@ -1,4 +1,4 @@
-"""The values derived from the facts of a task: ready steps, the order of undo, and the stored columns.
+"""The values derived from the facts of a task: due time, state, ready steps, order of undo, columns.
 
 No value depends on the time at which it is computed, so a stored column never becomes outdated.
 """

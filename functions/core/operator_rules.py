@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from functions.core import task_events as events
-from functions.core.conclusions import add_child_ended, next_epoch, suspend
 from functions.core.deadline_rules import extended, later
 from functions.core.derive import is_settled, needs_undo, questions
+from functions.core.epoch_rules import add_child_ended, next_epoch, suspend
 from functions.core.record import (
     UNDOING_ENDS,
     WAITING_TYPES,

@@ -1,7 +1,7 @@
 """The plan of a run: the steps that it starts next. Only this module calls functions of a task's steps.
 
-Functions of a definition are pure, but nothing depends on it: each call has its own copies of payload and
-results, and whatever a function raises or returns becomes an event. Times are UTC.
+Functions of a definition are pure: those of one plan share the payload. Each one has its own copy of the
+results, and whatever it raises or returns becomes an event. Times are UTC.
 """
 
 from __future__ import annotations

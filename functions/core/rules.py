@@ -12,8 +12,8 @@ from typing import assert_never
 
 from functions.core import deadline_rules, operator_rules, step_rules
 from functions.core import task_events as events
-from functions.core.conclusions import add_message, conclude
 from functions.core.derive import needs_run, pending_work
+from functions.core.epoch_rules import add_message, conclude
 from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord, replace
 from functions.core.task_events import Event, Rejection
 

@@ -1,4 +1,4 @@
-"""The rules of a run and its steps: start, skip, defer, stop at a defect, and record outcomes and events.
+"""The rules of a run and its steps: start, skip, defer, recover, and record or reject outcomes and events.
 
 Times are UTC. Results are JSON.
 """
@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from functions.core import task_events as events
-from functions.core.conclusions import add_message, add_note, stopped
 from functions.core.derive import look_ups, ready_steps
+from functions.core.epoch_rules import add_message, add_note, stopped
 from functions.core.gate_rules import UNREACHED
 from functions.core.record import (
     UNDOING_ENDS,

@@ -16,8 +16,8 @@ from typing import Any, assert_never
 
 from functions.agents.gate_releases import ReleasingGates
 from functions.core import task_events as events
-from functions.core.conclusions import add_child_ended
 from functions.core.derive import ProcessState, derive, needs_run
+from functions.core.epoch_rules import add_child_ended
 from functions.core.json_values import UnfitValueError
 from functions.core.plan import checked_result
 from functions.core.record import (

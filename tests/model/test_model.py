@@ -43,14 +43,14 @@ _SEEN = {
 _EDITS = {
     "recoveries_have_no_end": (
         Edit("core.step_rules", "record.failures < settings.threshold +", "record.failures < 9 +"),
-        Edit("core.conclusions", "settings.extended_waits[number]", "settings.extended_waits[-1]"),
+        Edit("core.epoch_rules", "settings.extended_waits[number]", "settings.extended_waits[-1]"),
     ),
     "recovery_counts_twice": (
-        Edit("core.conclusions", "record.failures + is_recovery", "record.failures + 2 * is_recovery"),
+        Edit("core.epoch_rules", "record.failures + is_recovery", "record.failures + 2 * is_recovery"),
     ),
     "error_without_an_alert": (
         Edit(
-            "core.conclusions",
+            "core.epoch_rules",
             'record = add_message(record, MessageKind.ALERT, now, body={"cause": "error", "reason": reason})',
             "pass",
         ),

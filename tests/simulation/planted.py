@@ -176,11 +176,11 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "epoch_ends_during_a_payment": (
-        Edit("core.conclusions", "if is_pending(record, decision.end) or (is_timed_out", "if (is_timed_out"),
+        Edit("core.epoch_rules", "if is_pending(record, decision.end) or (is_timed_out", "if (is_timed_out"),
     ),
-    "decisions_are_forgotten": (Edit("core.conclusions", "or decision.is_derived", "or bool(decision.end)"),),
+    "decisions_are_forgotten": (Edit("core.epoch_rules", "or decision.is_derived", "or bool(decision.end)"),),
     "undo_does_not_wait_for_a_payment_in_a_queue": (
-        Edit("core.conclusions", "if not (end is EpochEnd.RECOVERED and", "if not (end in EpochEnd and"),
+        Edit("core.epoch_rules", "if not (end is EpochEnd.RECOVERED and", "if not (end in EpochEnd and"),
     ),
     "run_repeats_a_payment": (
         Edit("core.step_rules", "is_own and not spec.must_not_repeat(record.direction):", "is_own:"),
@@ -190,7 +190,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.deadline_rules", "(record.direction)\n", "(record.direction) and spec.can_find\n"),
     ),
     "time_limit_applies_before_the_question": (
-        Edit("core.conclusions", "        if is_timed_out:\n", "        if is_timed_out and is_looked_up:\n"),
+        Edit("core.epoch_rules", "        if is_timed_out:\n", "        if is_timed_out and is_looked_up:\n"),
     ),
     "not_done_counts_without_a_fence": (
         Edit("messaging.agent_messages", "if fences_starts else", "if fences_starts or finding else"),
@@ -206,7 +206,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "task_ends_without_output": (
         Edit(
-            "core.conclusions",
+            "core.epoch_rules",
             "return suspend(record, str(error), now)",
             "ended = replace(ended, reason=str(error))",
         ),
@@ -249,7 +249,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("scheduler.run", "key in self._planned", "until is not None"),
     ),
     "second_end_of_a_child_is_a_duplicate": (
-        Edit("core.conclusions", "+= [] if is_notice else", "+= [] if is_notice or step else"),
+        Edit("core.epoch_rules", "+= [] if is_notice else", "+= [] if is_notice or step else"),
     ),
     "end_of_a_child_names_no_child": (
         Edit("scheduler.receivers", "child=name, is_done=is_done)", "child=name[:0], is_done=is_done)"),
@@ -335,7 +335,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "recoveries_are_not_counted": (
-        Edit("core.conclusions", "else record.failures + is_recovery,", "else record.failures,"),
+        Edit("core.epoch_rules", "else record.failures + is_recovery,", "else record.failures,"),
     ),
     "one_recovery_too_many": (
         Edit("core.step_rules", "failures < settings.threshold", "failures <= settings.threshold"),
@@ -430,7 +430,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.operator_rules", "if is_undoing or (decided", "if record.failures or (decided"),
     ),
     "each_recovery_is_alerted": (
-        Edit("core.conclusions", "if decision.end in {", "if is_recovery or decision.end in {"),
+        Edit("core.epoch_rules", "if decision.end in {", "if is_recovery or decision.end in {"),
     ),
     "outcome_is_dropped_at_a_fault": (
         Edit(

@@ -1,4 +1,4 @@
-"""The conclusions from a task's facts: the end of an epoch, the end of the task, and messages.
+"""The rules of an epoch's end: recovery, undo, a refused undo, `Error`, the end of the task; messages.
 
 Times are UTC.
 """
