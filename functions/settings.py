@@ -13,10 +13,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, HttpUrl, Validation
 from pydantic_settings import NoDecode
 
 from functions.connections import Connections, SettingsError
+from functions.core.definition.step_definition import Retry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.plan import check_deployed, output_of
 from functions.core.record import RuleSettings
-from functions.core.step_definition import Retry
-from functions.core.workflow_definition import WorkflowRegistry
 from functions.http.destinations import check_destination
 from functions.messaging.intake_measurement import IntakeBounds
 from functions.roles import AppRole

@@ -22,8 +22,8 @@ from functions.agents.gate_releases import ReleasingGates
 from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import connect_bus, connection_string_of
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.record import RuleSettings, queue_gate
-from functions.core.workflow_definition import WorkflowRegistry
 from functions.host_functions import new_id, utc_now
 from functions.http.blueprint import HttpRoute
 from functions.http.destinations import http_session, once_session
@@ -420,7 +420,7 @@ class Wiring:
         )
 
     def _make_services(self) -> FastAPI:
-        from functions.services.application import services_application
+        from functions.services.sample_application import services_application
 
         account = TableAccount(self._settings.state_store_connection, utc_now)  # with figures of its own
         return services_application(self._services, account.table, utc_now)

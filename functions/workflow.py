@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functions.core.json_values import PLAIN_NUMBER
-from functions.core.step_definition import (
+from functions.core.definition.step_definition import (
     EventStep,
     Json,
     QueueStep,
@@ -13,7 +12,8 @@ from functions.core.step_definition import (
     TimerStep,
     WorkflowStep,
 )
-from functions.core.workflow_definition import DefinitionError, Workflow
+from functions.core.definition.workflow_definition import DefinitionError, Workflow
+from functions.core.json_values import PLAIN_NUMBER
 
 __all__ = [
     "PLAIN_NUMBER",

@@ -12,7 +12,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic import HttpUrl
 from pydantic.fields import FieldInfo
 
-from functions.core.step_definition import Retry
+from functions.core.definition.step_definition import Retry
 from functions.settings import Settings
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"

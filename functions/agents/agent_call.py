@@ -10,12 +10,12 @@ from typing import Protocol
 
 from pydantic_core import from_json
 
+from functions.core.definition.step_definition import Retry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.error_texts import error_text
 from functions.core.json_values import bounded
 from functions.core.record import Direction, Operation, StepSpec, TaskRecord
-from functions.core.step_definition import Retry
 from functions.core.task_events import OutcomeKind, StepEnded
-from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind, outcome_of
 
 

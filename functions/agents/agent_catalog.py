@@ -14,9 +14,9 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, create_m
 
 from functions.agents.http_agent import HttpAgent, RemoteService, RestAgent
 from functions.connections import Environment, SettingsError
+from functions.core.definition.step_definition import Retry
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.record import StepSpec, StepType
-from functions.core.step_definition import Retry
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.queue_names import properties_of, requests_queue
 from functions.service_credentials import BearerToken, Credential, HeaderKey, TokenIssuer
 from functions.settings import Destination, faults_of

@@ -23,10 +23,10 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from functions.agents import agent_call
 from functions.agents.agent_call import AgentCall, Changes, NotBegunError, RefusedError, UnusableResultError
+from functions.core.definition.step_definition import Retry
 from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
-from functions.core.step_definition import Retry
 from functions.http.destinations import is_traced
 from functions.messaging.agent_messages import Finding
 from functions.service_credentials import Credential, NoTokenError

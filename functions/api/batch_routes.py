@@ -13,7 +13,7 @@ from pydantic.config import JsonDict
 
 from functions.api.order_routes import EXAMPLE_ID, path_of
 from functions.api.orders import BatchEnvelope, Draft, Orders, as_problem
-from functions.core.workflow_definition import Workflow
+from functions.core.definition.workflow_definition import Workflow
 from functions.http.access import Caller, allowance_of, caller_of
 from functions.http.problems import Problem, documented_problems, problem_of
 

@@ -15,7 +15,7 @@ from functions.api.batch_routes import add_batch_routes
 from functions.api.event_routes import EVENT_PATHS, Events, add_event_routes
 from functions.api.order_routes import add_order_routes, path_of
 from functions.api.orders import Orders, as_problem
-from functions.core.workflow_definition import UnfitOrderError, WorkflowRegistry
+from functions.core.definition.workflow_definition import UnfitOrderError, WorkflowRegistry
 from functions.http.access import GUARDED, Access, Gate, Guard, Role
 from functions.http.application import Cached, bare_application
 from functions.http.bodies import MOST_DEPTH, BodyLimit

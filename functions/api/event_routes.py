@@ -16,13 +16,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json, to_json
 
 from functions.api.order_routes import TaskInPath
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import StepState, step_state
 from functions.core.json_values import MOST_TEXT_BYTES, UnfitValueError, bounded
 from functions.core.plan import check_deployed, checked_result
 from functions.core.record import NAME_PATTERN, NotDeployedError, StepSpec, StepType, TaskRecord
 from functions.core.step_rules import receive_event
 from functions.core.task_events import EventReceived, Rejection, Suspended
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.access import Caller, caller_of
 from functions.http.problems import ProblemError, documented_problems
 from functions.http.redaction import public_faults

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, SkipValidation, create_model
 
 from functions.api.order_status import Status, cancel_order, read_status
 from functions.api.orders import Envelope, Orders
-from functions.core.workflow_definition import Workflow
+from functions.core.definition.workflow_definition import Workflow
 from functions.http.access import caller_of
 from functions.http.problems import documented_problems
 from functions.messaging.message_format import TaskId

@@ -13,10 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.derive import ProcessState, StepState, derive, step_state
 from functions.core.record import NOT_STARTED, StepSpec, TaskRecord
 from functions.core.task_events import Cancelled, Canceller
-from functions.core.workflow_definition import Workflow
 from functions.http.access import Caller, Role
 from functions.http.problems import ProblemError
 from functions.messaging.reservations import Reservation, find_reservation

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from functions.core.definition_checks import ENVELOPE_FIELDS
+from functions.core.definition.definition_checks import ENVELOPE_FIELDS
+from functions.core.definition.workflow_definition import UnfitOrderError, Workflow
 from functions.core.json_values import UnfitValueError
 from functions.core.record import CHILD_PREFIX
-from functions.core.workflow_definition import UnfitOrderError, Workflow
 from functions.http.access import Caller
 from functions.http.problems import ProblemError, faults_in
 from functions.http.redaction import public_faults
@@ -91,7 +91,7 @@ class Orders:
     async def submit_all(self, drafts: Sequence[Draft]) -> list[str | Exception]:
         """Submit orders of one workflow that are not recorded; return the id or the error of each.
 
-        Of several valid orders under one id, the first one counts. The error is the fault of a draft,
+        The first one of several valid orders under one id counts. The error is the fault of a draft,
         `ProblemError` 409 if another order has the id, or that of the table or the queue.
         """
         first: dict[str, Draft] = {}

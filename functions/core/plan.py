@@ -15,15 +15,15 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from functions.core import task_events as events
-from functions.core.definition_checks import DefinedStep, items_of
+from functions.core.definition.definition_checks import DefinedStep, items_of
+from functions.core.definition.step_definition import Results
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import look_ups, ready_steps, with_needs
 from functions.core.error_texts import error_text
 from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
 from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
-from functions.core.step_definition import Results
 from functions.core.task_events import Event
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

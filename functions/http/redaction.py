@@ -15,7 +15,7 @@ from typing import Any, TypeAliasType, get_args, get_origin, get_type_hints, is_
 from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic_core import from_json, to_jsonable_python
 
-from functions.core.workflow_definition import Workflow
+from functions.core.definition.workflow_definition import Workflow
 from functions.http.problems import faults_in
 
 #: Replaces a secret value.

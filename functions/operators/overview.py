@@ -16,9 +16,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.agents.gates import Gates
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import derive
 from functions.core.gate_rules import Gate
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.application import Cached
 from functions.messaging.intake_measurement import IntakeBounds, IntakeMeasurement, read_intake
 from functions.messaging.queue_depths import QueueDepth

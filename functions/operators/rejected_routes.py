@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.http.access import caller_of
 from functions.http.problems import ProblemError, documented_problems
 from functions.http.redaction import REDACTED, NotShownError, printable_text, redacted, workflow_has_secrets
@@ -103,7 +103,7 @@ def add_rejected_routes(
             raise _no_message()
         facts, body = found
         try:
-            text = _shown_body(registry, facts.queue, body)
+            text = _printable_body(registry, facts.queue, body)
         except NotShownError as error:
             return RejectedDetails(**asdict(facts), body=None, more=False, why=f"Not shown: {error}.")
         shown, more = printable_text(text)
@@ -172,7 +172,7 @@ def _no_message() -> ProblemError:
     return ProblemError(HTTPStatus.NOT_FOUND, "No message is recorded under this id.")
 
 
-def _shown_body(registry: WorkflowRegistry, queue: str, body: bytes) -> str:
+def _printable_body(registry: WorkflowRegistry, queue: str, body: bytes) -> str:
     """Return a body as text, without its start id and without secret fields.
 
     If a deployed workflow has secret fields, only orders are shown: no model names those of other messages.

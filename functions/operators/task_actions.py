@@ -20,7 +20,9 @@ from fastapi import Depends, Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 from functions.core import task_events as events
-from functions.core.definition_checks import BUILT_IN_ROLES, MOST_STEPS
+from functions.core.definition.definition_checks import BUILT_IN_ROLES, MOST_STEPS
+from functions.core.definition.step_definition import Json
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.derive import ProcessState, derive, is_settled, questions, undo_order, with_needs
 from functions.core.json_values import UnfitValueError, bounded
 from functions.core.operator_rules import can_rebuild
@@ -36,9 +38,7 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.rules import apply
-from functions.core.step_definition import Json
 from functions.core.task_events import Event, Rejection, Verdict
-from functions.core.workflow_definition import WorkflowRegistry
 from functions.http.access import OWN_HEADER, Caller
 from functions.http.problems import ProblemError, documented_problems
 from functions.operators.task_list import wrong_field

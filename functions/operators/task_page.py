@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import from_json
 
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import StepState, derive, step_state
 from functions.core.record import (
     Attempt,
@@ -26,7 +27,6 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.redaction import NotShownError, printable_text, redacted, workflow_has_secrets
 from functions.messaging.rejected_messages import RejectedMessage
 from functions.operators.task_actions import ActionPreview, open_question, pending_until

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 
 from functions.agents.gate_releases import ReleasingGates
 from functions.core import task_events as events
+from functions.core.definition.workflow_definition import UnfitOrderError, WorkflowRegistry
 from functions.core.derive import ProcessState, derive, needs_run
 from functions.core.epoch_rules import add_child_ended
 from functions.core.json_values import UnfitValueError
@@ -31,7 +32,6 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.rules import Applied, admit
-from functions.core.workflow_definition import UnfitOrderError, WorkflowRegistry
 from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest

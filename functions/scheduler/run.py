@@ -17,13 +17,13 @@ from typing import Any
 
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, carry_out, look_up
 from functions.agents.gates import Gates, NoFreeSlotError
+from functions.core.definition.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.core.derive import pending_work
 from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, bounded
 from functions.core.plan import Runner, checked_result, plan
 from functions.core.record import WAITING_TYPES, Direction, StepSpec, StepType, TaskRecord
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
-from functions.core.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.messaging.agent_messages import AgentRequest
 from functions.storage.table_contract import StorageError, UnwritableRowsError
 from functions.storage.task_storage import Recorded, TaskStorage

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Response
 
-from functions.core.step_definition import Json
+from functions.core.definition.step_definition import Json
 from functions.http.problems import ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.service import SampleService

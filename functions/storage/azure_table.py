@@ -26,7 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 from yarl import URL
 
-from functions.core.step_definition import Retry
+from functions.core.definition.step_definition import Retry
 from functions.service_credentials import BearerToken, NoTokenError
 from functions.storage import transaction_format as form
 from functions.storage.table_contract import (

@@ -7,8 +7,8 @@ import unicodedata
 from itertools import islice
 from typing import Any
 
-from functions.core.definition_checks import MOST_STEPS
-from functions.core.workflow_definition import UnfitOrderError, Workflow
+from functions.core.definition.definition_checks import MOST_STEPS
+from functions.core.definition.workflow_definition import UnfitOrderError, Workflow
 
 #: Search keys of one order. Each has a row, which is written with the task.
 MOST_SEARCH_KEYS = 8

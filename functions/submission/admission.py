@@ -14,12 +14,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from functions.core.definition.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.core.derive import needs_run
 from functions.core.error_texts import faults_text
 from functions.core.json_values import UnfitValueError
 from functions.core.record import CHILD_PREFIX, Order, RuleSettings, TaskRecord
 from functions.core.rules import admit
-from functions.core.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import (
     Identity,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from azure.data.tables.aio import TableServiceClient
 
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.messaging.rejected_messages import REJECTED_TABLE
 from functions.roles import AGENT_TABLES, AppRole
 from functions.services.service import service_tables

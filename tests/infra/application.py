@@ -14,8 +14,8 @@ from unittest.mock import patch
 from urllib.parse import urlsplit
 
 from functions.agents.agent_catalog import agents_here, load_endpoints, setting_of
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.record import StepType
-from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.queue_names import (
     AGENT_REPLIES_QUEUE,
     OPERATOR_ALERTS_QUEUE,

@@ -8,6 +8,7 @@ from functools import cache
 from itertools import count
 from typing import NamedTuple
 
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import ProcessState, derive
 from functions.core.plan import Runner, plan
 from functions.core.record import Direction, EpochEnd, MessageKind, OperationState, RuleSettings, TaskRecord
@@ -26,7 +27,6 @@ from functions.core.task_events import (
     UndoRequested,
     Verdict,
 )
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from tests.model.canonical import CURRENT, DRAWN, START, aged, canonical, in_ticks
 from tests.model.state import Call
 from tests.model.workflows import TASK, Payload

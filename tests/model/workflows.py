@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from functions.core.step_definition import Step
-from functions.core.workflow_definition import Workflow
+from functions.core.definition.step_definition import Step
+from functions.core.definition.workflow_definition import Workflow
 from tests.model.state import Left
 
 TASK = "t"

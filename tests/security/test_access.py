@@ -11,7 +11,7 @@ from unittest.mock import AsyncMock
 import azure.functions as func
 import pytest
 
-from functions.core.definition_checks import RESERVED_RESOURCES
+from functions.core.definition.definition_checks import RESERVED_RESOURCES
 from functions.http.access import Guard
 from functions.http.identification import PRINCIPAL_HEADER, Interface, identify_by
 from tests.fakes.application import wired

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from functions.core.record import StepType
-from functions.core.step_definition import (
+from functions.core.definition.step_definition import (
     BaseStep,
     EventStep,
     QueueStep,
@@ -20,7 +19,8 @@ from functions.core.step_definition import (
     TimerStep,
     WorkflowStep,
 )
-from functions.core.workflow_definition import Workflow
+from functions.core.definition.workflow_definition import Workflow
+from functions.core.record import StepType
 
 #: Agents whose name begins with q are behind queues; those of `FENCING` belong to services that fence starts.
 AGENTS = ("a0", "a1", "f0", "f1", "q0", "q1")

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from functions.agents.agent_call import AgentCall, LookUpAnswer
 from functions.agents.gate_releases import ReleasingGates
 from functions.api.orders import Orders
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.plan import check_deployed, output_of
 from functions.core.record import RuleSettings, StepType
 from functions.core.rules import Applied
 from functions.core.task_events import Event
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.access import Caller, Role
 from functions.messaging.agent_messages import AgentRequest
 from functions.messaging.announcer import Announcer

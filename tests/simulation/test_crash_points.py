@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 
+from functions.core.definition.step_definition import (
+    BaseStep,
+    EventStep,
+    QueueStep,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.derive import ProcessState, derive
-from functions.core.step_definition import BaseStep, EventStep, QueueStep, Step, TimerStep, WorkflowStep
-from functions.core.workflow_definition import Workflow
 from tests.simulation import course
 from tests.simulation.drawn import STEADY, DrawnPayload, DrawnResult, DrawnTask
 from tests.simulation.host import Host

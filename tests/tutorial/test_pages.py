@@ -1,4 +1,4 @@
-"""The pages' definitions can be deployed together, and nothing else imports a workflow."""
+"""The pages' definitions can be deployed together. Other modules import no workflow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel, Secret, SecretStr
 
 import functions.workflows
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.http.redaction import REDACTED, redacted
 from functions.workflows.registry import FOLDERS, agent_classes, load_registration
 from tests.house.documents import ROOT, CodeBlock, code_blocks

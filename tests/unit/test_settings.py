@@ -11,7 +11,7 @@ import pytest
 from azure.core.credentials import AzureNamedKeyCredential
 
 from functions.connections import Connection, Connections, SettingsError, connect_bus
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.host_functions import utc_now
 from functions.settings import Settings, load_settings
 from functions.table_accounts import TableAccount

@@ -10,8 +10,8 @@ from zlib import crc32
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from functions.core.definition.step_definition import Json
 from functions.core.json_values import PLAIN_NUMBER
-from functions.core.step_definition import Json
 from functions.services.service import SampleService
 from functions.workflows.deliveries.models import Location, Package, Text
 

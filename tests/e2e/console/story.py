@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.record import RuleSettings, TaskRecord
 from functions.core.rules import admit, apply
 from functions.core.task_events import (
@@ -21,7 +22,6 @@ from functions.core.task_events import (
     StepStarted,
     Suspended,
 )
-from functions.core.workflow_definition import Workflow
 from functions.storage.record_rows import admission
 from functions.storage.row_keys import shard_of
 from functions.storage.table_contract import RefusedChanges, Table

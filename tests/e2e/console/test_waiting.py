@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from functions.core.workflow_definition import Workflow
+from functions.core.definition.workflow_definition import Workflow
 from tests.e2e.console.bench import Bench, Console
 from tests.e2e.console.story import Story
 from tests.e2e.console.workflows import GONE, NEWEST, OLDER, TAKEN_BACK

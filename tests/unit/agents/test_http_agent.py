@@ -28,8 +28,8 @@ from functions.agents.http_agent import (
     StatusRefusedError,
     retry_after_seconds,
 )
+from functions.core.definition.step_definition import Retry
 from functions.core.record import Direction
-from functions.core.step_definition import Retry
 from functions.core.task_events import OutcomeKind
 from functions.http.destinations import new_session
 from functions.messaging.agent_messages import Finding

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from functions.agents.http_agent import RestAgent
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.services.service import SampleService
 from functions.workflow import DefinitionError, Step, Workflow
 from functions.workflows.registry import (

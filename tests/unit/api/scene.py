@@ -13,11 +13,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from functions.api.callers_application import callers_application
 from functions.api.event_routes import Events
 from functions.api.orders import Orders
+from functions.core.definition.step_definition import BaseStep, EventStep, QueueStep, Step
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.record import RuleSettings, TaskRecord
 from functions.core.rules import admit
-from functions.core.step_definition import BaseStep, EventStep, QueueStep, Step
 from functions.core.task_events import Cancelled, Canceller, Event, OutcomeKind, StepStarted
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.access import Gate, Guard
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import SubmissionMessage, payload_text

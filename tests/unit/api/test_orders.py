@@ -11,10 +11,10 @@ from pydantic import BaseModel, ConfigDict, SecretStr, create_model, model_valid
 from pydantic.alias_generators import to_camel
 
 from functions.api.pages import api_document
+from functions.core.definition.step_definition import QueueStep, Step
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.record import Direction
-from functions.core.step_definition import QueueStep, Step
 from functions.core.task_events import OutcomeKind, Suspended
-from functions.core.workflow_definition import Workflow
 from functions.messaging.reservations import reject_reservation
 from functions.messaging.senders import SendError
 from tests.fakes.clock import START

@@ -11,9 +11,8 @@ from typing import Any, assert_type
 import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
 
-from functions.core import definition_checks
-from functions.core.record import FailurePolicy, StepSpec, StepType
-from functions.core.step_definition import (
+from functions.core.definition import definition_checks
+from functions.core.definition.step_definition import (
     BaseStep,
     EventStep,
     Json,
@@ -24,12 +23,13 @@ from functions.core.step_definition import (
     TimerStep,
     WorkflowStep,
 )
-from functions.core.workflow_definition import (
+from functions.core.definition.workflow_definition import (
     DefinitionError,
     UnfitOrderError,
     Workflow,
     WorkflowRegistry,
 )
+from functions.core.record import FailurePolicy, StepSpec, StepType
 from functions.workflow import days, hours, minutes
 
 _FILE = "test_definitions.py"

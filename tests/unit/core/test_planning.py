@@ -10,14 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from functions.core.definition_checks import DefinedStep, items_of
-from functions.core.derive import ProcessState, WaitingFor, derive, undo_order
-from functions.core.gate_rules import Circuit, Gate
-from functions.core.json_values import UnfitValueError, item_digest
-from functions.core.plan import Runner, check_deployed, checked_result, output_of, plan
-from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
-from functions.core.rules import admit, fold
-from functions.core.step_definition import (
+from functions.core.definition.definition_checks import DefinedStep, items_of
+from functions.core.definition.step_definition import (
     BaseStep,
     EventStep,
     QueueStep,
@@ -26,6 +20,13 @@ from functions.core.step_definition import (
     TimerStep,
     WorkflowStep,
 )
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
+from functions.core.derive import ProcessState, WaitingFor, derive, undo_order
+from functions.core.gate_rules import Circuit, Gate
+from functions.core.json_values import UnfitValueError, item_digest
+from functions.core.plan import Runner, check_deployed, checked_result, output_of, plan
+from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
+from functions.core.rules import admit, fold
 from functions.core.task_events import (
     Event,
     EventReceived,
@@ -39,7 +40,6 @@ from functions.core.task_events import (
     StepStarted,
     Suspended,
 )
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.scheduler.run import with_valid_result
 from tests.unit.core.builders import LOOK, NOW, SETTINGS, after, at, cancel, end, new, payment, run, start
 

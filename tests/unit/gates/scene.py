@@ -14,11 +14,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from functions.agents.agent_call import AgentCall, NotBegunError
+from functions.core.definition.step_definition import QueueStep, Step
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate
 from functions.core.record import Message, Order, RuleSettings, StepSpec, StepType, TaskRecord
 from functions.core.rules import admit, fold
-from functions.core.step_definition import QueueStep, Step
 from functions.core.task_events import OutcomeKind, StepDeferred
 from functions.messaging.agent_messages import AgentRequest
 from functions.messaging.task_messages import ReleaseRequest, SchedulerMessage

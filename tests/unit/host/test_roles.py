@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functions.core.workflow_definition import DefinitionError
+from functions.core.definition.workflow_definition import DefinitionError
 from functions.messaging.queue_names import all_queues, dead_letter_queue, live_queue
 from functions.messaging.senders import ForbiddenQueueError
 from functions.roles import PERMISSIONS, AppRole, kind_of
@@ -129,7 +129,7 @@ def test_task_exists_as_long_as_its_caller_may_cancel_it() -> None:
 _LATER = {
     *("azure.identity", "azure.monitor", "azure.servicebus", "azure.storage.blob"),
     *("cryptography", "fastapi", "fastapi_offline", "functions.api.order_routes"),
-    *("functions.services.application", "msal", "opentelemetry.exporter"),
+    *("functions.services.sample_application", "msal", "opentelemetry.exporter"),
     *("opentelemetry.instrumentation", "opentelemetry.sdk"),
     *("pyrate_limiter", "starlette"),
 }

@@ -12,12 +12,12 @@ import pytest
 from pydantic import BaseModel
 
 from functions.agents.gate_releases import ReleasingGates
+from functions.core.definition.step_definition import EventStep, Results, Step
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.plan import Runner, output_of, plan
 from functions.core.record import ClosedEpoch, RuleSettings, TaskRecord
 from functions.core.rules import Plan, admit
-from functions.core.step_definition import EventStep, Results, Step
 from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepDeferred
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.access import Caller, Guard, Role, identify_as
 from functions.messaging.intake_measurement import IntakeBounds
 from functions.messaging.message_format import QueueMessage

@@ -10,11 +10,11 @@ from unittest.mock import DEFAULT, Mock
 
 import pytest
 
+from functions.core.definition.step_definition import EventStep, Step
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.derive import ProcessState, derive
 from functions.core.record import EpochEnd, TaskRecord
-from functions.core.step_definition import EventStep, Step
 from functions.core.task_events import EventReceived, Suspended
-from functions.core.workflow_definition import Workflow
 from functions.operators import bulk_actions
 from functions.storage.row_keys import shard_of
 from functions.storage.table_contract import RowChange, TransientStorageError

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from functions.core.definition.step_definition import Step
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.gate_rules import Circuit
-from functions.core.step_definition import Step
 from functions.core.task_events import OutcomeKind, Suspended
-from functions.core.workflow_definition import Workflow
 from functions.messaging.intake_measurement import record_intake
 from functions.messaging.queue_depths import Backlog
 from functions.operators.minute_rows import MINUTES_PARTITION, last_hour, write_minute

@@ -9,11 +9,11 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from functions.core.definition.step_definition import EventStep, Results, Step
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.derive import ProcessState, derive
 from functions.core.record import EpochEnd, OperationState, StepRecord
-from functions.core.step_definition import EventStep, Results, Step
 from functions.core.task_events import OutcomeKind
-from functions.core.workflow_definition import Workflow
 from functions.http.access import Caller, Guard, Role, identify_as
 from tests.fakes.guards import WIDE
 from tests.unit.api.scene import problem, wrong_fields

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from functions.core.definition.step_definition import EventStep, Step, WorkflowStep
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.record import Operation, OperationState, StepRecord, TaskRecord
-from functions.core.step_definition import EventStep, Step, WorkflowStep
 from functions.core.task_events import Cancelled, Canceller, Due, StepDeferred, Suspended
-from functions.core.workflow_definition import Workflow
 from functions.messaging.message_format import QueueMessage
 from functions.operators.task_actions import previews
 from functions.storage.row_keys import shard_of

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from functions.agents.agent_call import AgentCall
+from functions.core.definition.step_definition import BaseStep, Step
 from functions.core.record import RuleSettings
-from functions.core.step_definition import BaseStep, Step
 from tests.unit.scheduler.world import Receipt, World, request
 
 #: With the time in which a run must start what is ready.

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from functions.core.definition.step_definition import EventStep, QueueStep, Step
 from functions.core.derive import ProcessState, derive
 from functions.core.record import OperationState
-from functions.core.step_definition import EventStep, QueueStep, Step
 from functions.core.task_events import EventReceived, Rejection
 from functions.messaging.agent_messages import AgentRequest, Finding, RequestKind
 from functions.messaging.task_messages import RunRequest

@@ -10,6 +10,16 @@ from typing import Any
 import pytest
 from pydantic import create_model
 
+from functions.core.definition.step_definition import (
+    BaseStep,
+    EventStep,
+    QueueStep,
+    Results,
+    Step,
+    TimerStep,
+    WorkflowStep,
+)
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.record import (
     Message,
@@ -19,17 +29,7 @@ from functions.core.record import (
     TaskRecord,
 )
 from functions.core.rules import admit
-from functions.core.step_definition import (
-    BaseStep,
-    EventStep,
-    QueueStep,
-    Results,
-    Step,
-    TimerStep,
-    WorkflowStep,
-)
 from functions.core.task_events import Cancelled, Canceller, EventReceived, Rejection
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.order_search import search_key
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, TransientStorageError

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
+from functions.core.definition.step_definition import EventStep, QueueStep, Retry, WorkflowStep
 from functions.core.derive import ProcessState, derive
 from functions.core.record import Direction, OperationState, TaskRecord
-from functions.core.step_definition import EventStep, QueueStep, Retry, WorkflowStep
 from functions.core.task_events import Answered, EventReceived, OutcomeKind, Verdict
 from functions.messaging.agent_messages import Finding
 from tests.fakes.simulated_table import TableFault

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from functions.agents.agent_call import AgentCall, RefusedError
+from functions.core.definition.step_definition import QueueStep, Results, Step, WorkflowStep
 from functions.core.derive import ProcessState, derive
 from functions.core.record import Message, MessageKind, OperationState, TaskRecord
-from functions.core.step_definition import QueueStep, Results, Step, WorkflowStep
 from functions.core.task_events import Due
 from functions.messaging.agent_messages import Finding
 from tests.fakes.simulated_table import TableFault

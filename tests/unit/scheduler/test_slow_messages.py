@@ -12,8 +12,8 @@ import pytest
 
 from functions.agents.agent_call import AgentCall, NotBegunError
 from functions.agents.gate_releases import ReleasingGates
+from functions.core.definition.step_definition import TimerStep
 from functions.core.derive import ProcessState, derive
-from functions.core.step_definition import TimerStep
 from functions.core.task_events import Due, OutcomeKind
 from functions.messaging.task_messages import SchedulerMessage, WakeRequest
 from tests.fakes.storage_process import virtual_now

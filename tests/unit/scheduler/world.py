@@ -20,13 +20,13 @@ from pydantic import BaseModel
 
 from functions.agents.agent_call import AgentCall, LookUpAnswer
 from functions.agents.gate_releases import ReleasingGates
+from functions.core.definition.step_definition import BaseStep, Results
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import derive
 from functions.core.plan import check_deployed, output_of
 from functions.core.record import NOTICES, Message, MessageKind, RuleSettings, TaskRecord
 from functions.core.rules import Applied, admit
-from functions.core.step_definition import BaseStep, Results
 from functions.core.task_events import Event, OutcomeKind
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.agent_messages import AgentReply, AgentRequest, Finding
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import read_message

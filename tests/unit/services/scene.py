@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.services.application import services_application
+from functions.services.sample_application import services_application
 from functions.services.service import SampleService
 from functions.workflow import Json
 from tests.fakes.asgi import AsgiClient

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from functions.core.step_definition import Step
-from functions.core.workflow_definition import UnfitOrderError, Workflow
+from functions.core.definition.step_definition import Step
+from functions.core.definition.workflow_definition import UnfitOrderError, Workflow
 from functions.storage.order_search import MOST_SEARCH_KEYS, search_key, search_keys
 
 

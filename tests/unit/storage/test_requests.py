@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from azure.core.credentials import AzureNamedKeyCredential
 
-from functions.core.step_definition import Retry
+from functions.core.definition.step_definition import Retry
 from functions.service_credentials import BearerToken
 from functions.storage import azure_table
 from functions.storage.azure_table import SCOPE, AzureTable, StorageSession

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from functions.core.definition.step_definition import Results, Step
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.record import RuleSettings, TaskRecord
-from functions.core.step_definition import Results, Step
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import RejectedMessage, RejectedMessages

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.task_events import Cancelled, Canceller
-from functions.core.workflow_definition import WorkflowRegistry
 from functions.messaging.rejected_messages import LostMessage, LostMessages
 from functions.storage.table_contract import TransientStorageError
 from functions.storage.table_maintenance import delete_finished

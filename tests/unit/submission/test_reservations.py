@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.core.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.messaging.message_format import SubmissionMessage, read_message
 from functions.messaging.reservations import Reservation, find_reservation
 from functions.messaging.reservations import reserve as reserve_id

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from functions.core.definition.step_definition import Results, Step, WorkflowStep
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import WaitingFor, derive
 from functions.core.record import StepSpec, StepType
 from functions.core.rules import Applied
-from functions.core.step_definition import Results, Step, WorkflowStep
 from functions.core.task_events import StepDeferred, Suspended
-from functions.core.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.intake_measurement import IntakeBounds
 from functions.storage.row_keys import TaskIndex, gate_key, index_range, shard_name
 from functions.storage.table_contract import RowChange, RowQuery, TransientStorageError, UnwritableRowsError

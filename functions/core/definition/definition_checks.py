@@ -17,10 +17,10 @@ from typing import Any
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
 
+from functions.core.definition.step_definition import BaseStep, Retry
 from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import NAME_PATTERN, FailurePolicy, StepSpec, StepType
-from functions.core.step_definition import BaseStep, Retry
 
 #: Steps of one task, items included. One transaction holds 100 rows, and a change adds up to eight others.
 MOST_STEPS = 90

@@ -16,12 +16,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from functions.core import definition_checks as checks
-from functions.core.definition_checks import DefinitionError as DefinitionError  # noqa: PLC0414 - for others
-from functions.core.definition_checks import digest_of, items_of
+from functions.core.definition import definition_checks as checks
+from functions.core.definition.definition_checks import DefinitionError as DefinitionError  # noqa: PLC0414 - for others
+from functions.core.definition.definition_checks import digest_of, items_of
+from functions.core.definition.step_definition import BaseStep, Json, Results, StopPolicy
 from functions.core.json_values import item_digest
 from functions.core.record import FailurePolicy, Order, StepSpec, StepType
-from functions.core.step_definition import BaseStep, Json, Results, StopPolicy
 
 #: Seconds of a run before its first call: the gates are read, and the start is recorded, maybe twice.
 SECONDS_BEFORE_CALL = 10
