@@ -1,7 +1,7 @@
 """The plan of a run: the steps that it starts next. Only this module calls functions of a task's steps.
 
-Functions of a definition are pure: those of one plan share the payload. Each one has its own copy of the
-results, and whatever it raises or returns becomes an event. Times are UTC.
+Functions of a definition are pure, but nothing depends on it: each call has its own copies of payload and
+results, and whatever a function raises or returns becomes an event. Times are UTC.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
         return None
     try:
         results = definition.results(frozenset(definition.workflow.steps), "output")
-        return json_text("output", function(definition.payload, results))
+        return json_text("output", function(definition.payload(), results))
     except Exception as error:
         raise UnfitValueError(error_text(error)) from error
 
@@ -157,10 +157,7 @@ def checked_result(record: TaskRecord, registry: WorkflowRegistry, name: str, re
 
 
 class _Definition:
-    """The deployed definition of one task's version, and its payload, which all functions of a plan share.
-
-    Raises `NotDeployedError` if the version is not deployed, or its model rejects the payload.
-    """
+    """The deployed definition of one task's version. Raises `NotDeployedError` if it is not deployed."""
 
     def __init__(self, record: TaskRecord, registry: WorkflowRegistry) -> None:
         order = record.order
@@ -172,12 +169,15 @@ class _Definition:
             raise NotDeployedError(f"{version} is deployed with other steps than it was submitted with")
         self.workflow: Workflow[BaseModel] = workflow
         self._record, self._registry, self._version = record, registry, version
+        self.payload()
+
+    def payload(self) -> BaseModel:
+        """Return a new copy of the payload. Raises `NotDeployedError` if its model rejects it."""
         try:
-            self.payload = workflow.payload.model_validate_json(order.payload)
+            return self.workflow.payload.model_validate_json(self._record.order.payload)
         except Exception as error:
-            raise NotDeployedError(
-                f"{version} is deployed with another payload: {error_text(error)}"
-            ) from error
+            fault = error_text(error)
+            raise NotDeployedError(f"{self._version} is deployed with another payload: {fault}") from error
 
     def is_needed(self, spec: StepSpec) -> bool:
         """Return whether the condition of a step holds. An undo has no condition."""
@@ -195,7 +195,9 @@ class _Definition:
             return "{}"
         request = json_text("request", step.request(*self._inputs(spec, step)))
         if spec.type is StepType.WORKFLOW:
-            child = self._registry.accepting(spec.workflow, request)
+            child = self._registry.find(spec.workflow)
+            if self._registry.find(self.workflow.name) is not self.workflow:  # it may need an older one
+                child = self._registry.accepting(spec.workflow, request)
             if child is None:
                 raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
             child.specs_of(child.payload.model_validate_json(request))
@@ -236,18 +238,19 @@ class _Definition:
     def _inputs(self, spec: StepSpec, step: DefinedStep) -> tuple[Any, ...]:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
         results = self.results(with_needs(self._record, spec.needs), f'step "{spec.step}"')
-        item = () if spec.item is None else (self._item(spec, step),)
-        return (self.payload, results, *item)
+        payload = self.payload()
+        item = () if spec.item is None else (self._item(spec, step, payload),)
+        return (payload, results, *item)
 
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""
         step = self.workflow.steps[spec.step]
         if spec.item is not None and (step.undo is not None or self._record.direction is Direction.DO):
-            self._item(spec, step)
+            self._item(spec, step, self.payload())
 
-    def _item(self, spec: StepSpec, step: DefinedStep) -> Any:
+    def _item(self, spec: StepSpec, step: DefinedStep, payload: BaseModel) -> Any:
         try:
-            item = items_of(step, self.payload)[spec.item or 0]
+            item = items_of(step, payload)[spec.item or 0]
             is_same = item_digest(item) == spec.item_digest
         except Exception:  # noqa: BLE001 - a function of a definition may raise anything
             is_same = False

@@ -2,17 +2,18 @@
 
 A field is secret if its type contains pydantic's `SecretStr`, `SecretBytes` or `Secret`. A text of a model
 without such a field is shown as it was recorded. Any other text is validated by its model, and only the
-fields of the model are shown.
+fields of the model are shown; it is not shown if a secret type is in a union with another type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from itertools import takewhile
-from typing import Any, TypeAliasType, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any
 
-from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, ValidationError
+from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_jsonable_python
 
 from functions.core.definition.workflow_definition import Workflow
@@ -22,6 +23,20 @@ from functions.http.problems import faults_in
 REDACTED = "(hidden)"
 
 _SECRETS = (SecretStr, SecretBytes, Secret)
+#: Types in a core schema that have fields of their own.
+_MODELS = frozenset({"model", "dataclass", "typed-dict"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """Facts of a model: the names under which its fields may be sent, and its secret fields.
+
+    A value of an `is_ambiguous` model may be secret although it is no value of a secret type.
+    """
+
+    has_secrets: bool = True
+    is_ambiguous: bool = True
+    names: frozenset[str] = frozenset()
 
 
 class NotShownError(Exception):
@@ -31,14 +46,16 @@ class NotShownError(Exception):
 def redacted(model: type[BaseModel], text: str) -> Any:
     """Return the value of a JSON text that was sent as `model`, without its secret fields.
 
-    Raises `NotShownError` if the model has secret fields and rejects the text.
+    Raises `NotShownError` for a text that is no JSON, and if the model has secret fields and rejects it.
     """
-    if not has_secrets(model):
-        return from_json(text)
+    facts = _facts_of(model)
+    if facts.has_secrets and facts.is_ambiguous:
+        raise NotShownError("a secret type of its model is in a union with another type")
     try:
-        return _without_secrets(model.model_validate_json(text))
+        return _without_secrets(model.model_validate_json(text)) if facts.has_secrets else from_json(text)
     except Exception:  # noqa: BLE001 - a validator of the model may raise anything, and its text has the value
-        raise NotShownError("its model has secret fields and rejects it") from None
+        reason = "its model has secret fields and rejects it" if facts.has_secrets else "it is no valid JSON"
+        raise NotShownError(reason) from None
 
 
 def _without_secrets(value: object) -> Any:
@@ -52,10 +69,10 @@ def _without_secrets(value: object) -> Any:
             return members["root"] if isinstance(value, RootModel) else members
         case Mapping():
             return {str(_without_secrets(name)): _without_secrets(each) for name, each in value.items()}
-        case list() | tuple() | set() | frozenset():
-            return [_without_secrets(each) for each in value]
         case _ if is_dataclass(value):
             return {each.name: _without_secrets(getattr(value, each.name)) for each in fields(value)}
+        case Iterable() if not isinstance(value, str | bytes):
+            return [_without_secrets(each) for each in value]
         case _:
             return to_jsonable_python(value)
 
@@ -68,7 +85,7 @@ def printable_text(text: str) -> tuple[str, bool]:
 
 def has_secrets(model: type[BaseModel] | None) -> bool:
     """Return whether a model has a secret field."""
-    return any(issubclass(each, _SECRETS) for each in _classes_in(model))
+    return model is not None and _facts_of(model).has_secrets
 
 
 def workflow_has_secrets(workflow: Workflow[Any]) -> bool:
@@ -83,44 +100,80 @@ def public_faults(model: type[BaseModel], source: str, error: ValidationError) -
     If the model has secret fields, the place of a fault ends before the first name that is no field: a
     dict may have secret names.
     """
-    faults = faults_in(source, error)
-    if not has_secrets(model):
-        return faults
-    names = {name for each in _classes_in(model) for name in _fields_of(each)}
-    return [_public(fault, names) for fault in faults]
+    faults, facts = faults_in(source, error), _facts_of(model)
+    return [_public(fault, facts.names) for fault in faults] if facts.has_secrets else faults
 
 
-def _public(fault: dict[str, Any], names: set[str]) -> dict[str, Any]:
+def _public(fault: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
     source, *place = fault["loc"]
-    known = names | ({place[-1]} if fault["type"] == "extra_forbidden" else set())
+    is_extra = fault["type"] == "extra_forbidden" and len(place) == 1
+    known = names | ({place[0]} if is_extra else set())
     shown = [*takewhile(lambda part: isinstance(part, int) or part in known, place)]
     if shown == place:
         return fault
     return {"type": "secret", "loc": (source, *shown), "msg": "A value below this place is not valid"}
 
 
-def _fields_of(holder: type) -> Mapping[str, Any]:
-    """Return the annotations of the fields of a class, by each name under which a field may be sent."""
-    if issubclass(holder, BaseModel):
-        known = holder.model_fields
-        by_alias = {str(field.validation_alias): field.annotation for name, field in known.items()}
-        return by_alias | {name: field.annotation for name, field in known.items()}
-    has_fields = is_dataclass(holder) or is_typeddict(holder) or hasattr(holder, "_fields")
-    return get_type_hints(holder) if has_fields else {}
+@cache
+def _facts_of(model: type[BaseModel]) -> _Facts:
+    """Return the facts of a model, by its core schema, in which forward references are resolved."""
+    try:
+        model.model_rebuild()
+    except Exception:  # noqa: BLE001 - a type of the model may raise anything
+        return _Facts()
+    nodes = list(_nodes(model.__pydantic_core_schema__))
+    names = frozenset(name for node in nodes for name in _names_in(node))
+    return _Facts(any(map(_is_secret, nodes)), any(map(_is_ambiguous, nodes)), names)
 
 
-def _classes_in(annotation: Any) -> Iterator[type]:
-    """Yield each class in an annotation, and in the fields of these classes."""
-    waiting, seen = [annotation], set[Any]()
+def _nodes(schema: Any, *, is_own: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of a core schema, with `is_own` without the fields of models in it."""
+    waiting, seen = [schema], set[int]()
     while waiting:
         part = waiting.pop()
-        waiting += get_args(part)
-        origin = get_origin(part) or part
-        if not isinstance(origin, type | TypeAliasType) or origin in seen:
+        if id(part) in seen:
             continue
-        seen.add(origin)
-        if isinstance(origin, TypeAliasType):
-            waiting.append(origin.__value__)
-        else:
-            yield origin
-            waiting += _fields_of(origin).values()
+        seen.add(id(part))
+        if isinstance(part, list | tuple):
+            waiting += part
+        elif isinstance(part, dict):
+            yield part
+            if not (_is_secret(part) or (is_own and part.get("type") in _MODELS)):
+                waiting += (each for name, each in part.items() if name != "metadata")
+
+
+def _serializer(node: Mapping[str, Any]) -> Any:
+    serialization = node.get("serialization")
+    return serialization.get("function") if isinstance(serialization, dict) else None
+
+
+def _is_secret(node: Mapping[str, Any]) -> bool:
+    """Return whether a part is of a secret type: by its class, or by the serializer of these types."""
+    kind = node.get("cls")
+    return (isinstance(kind, type) and issubclass(kind, _SECRETS)) or _serializer(node) in _SERIALIZERS
+
+
+def _is_ambiguous(node: Mapping[str, Any]) -> bool:
+    """Return whether a part is a union of a secret type and another type."""
+    choices = node.get("choices", ()) if node.get("type") in {"union", "tagged-union"} else ()
+    choices = choices.values() if isinstance(choices, dict) else choices
+    kinds = {any(map(_is_secret, _nodes(each, is_own=True))) for each in choices}
+    return len(kinds) > 1
+
+
+def _names_in(node: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names and aliases of the fields of a part."""
+    found = node.get("fields", ())
+    if not isinstance(found, dict):
+        found = {each["name"]: each for each in found if isinstance(each, dict)}
+    for name, field in found.items():
+        yield name
+        alias = field.get("validation_alias")
+        yield from [alias] if isinstance(alias, str) else (str(path[0]) for path in alias or ())
+
+
+_ADAPTERS = (TypeAdapter(SecretStr), TypeAdapter(SecretBytes), TypeAdapter(Secret[str]))
+_SERIALIZERS: frozenset[Any] = frozenset()
+_SERIALIZERS = frozenset(
+    _serializer(node) for adapter in _ADAPTERS for node in _nodes(adapter.core_schema) if _serializer(node)
+)

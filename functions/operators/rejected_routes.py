@@ -4,7 +4,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from http import HTTPStatus
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
-from functions.core.definition.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.http.access import caller_of
 from functions.http.problems import ProblemError, documented_problems
 from functions.http.redaction import REDACTED, NotShownError, printable_text, redacted, workflow_has_secrets
@@ -175,16 +175,19 @@ def _no_message() -> ProblemError:
 def _printable_body(registry: WorkflowRegistry, queue: str, body: bytes) -> str:
     """Return a body as text, without its start id and without secret fields.
 
-    If a deployed workflow has secret fields, only orders are shown: no model names those of other messages.
-    Raises `NotShownError`.
+    An order is shown by the model of its version. Another message is not shown if a deployed workflow has
+    secret fields: no model names those of the message. Raises `NotShownError`.
     """
     if b"\0" in body:
         raise NotShownError("it is not a text")
     content = _members(body)
+    workflow = _workflow_of(registry, content) if resend_queue(queue) == SUBMISSIONS_QUEUE else None
     if any(map(workflow_has_secrets, registry)):
-        if resend_queue(queue) != SUBMISSIONS_QUEUE:
+        if workflow is None or "payload" not in content:
             raise NotShownError("a deployed workflow has secret fields")
-        content = _order_without_secrets(registry, content)
+        names = SubmissionMessage.model_fields.keys() & content.keys()
+        order = {name: content[name] for name in names if not isinstance(content[name], dict | list)}
+        content = {**order, "payload": redacted(workflow.payload, json.dumps(content["payload"]))}
     elif "start_id" in content:
         content["start_id"] = REDACTED
     else:
@@ -193,14 +196,15 @@ def _printable_body(registry: WorkflowRegistry, queue: str, body: bytes) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-def _order_without_secrets(registry: WorkflowRegistry, content: dict[str, Any]) -> dict[str, Any]:
-    """Return the members of an order, those of the payload by its model. Raises `NotShownError`."""
-    names = SubmissionMessage.model_fields.keys() & content.keys()
-    order = {name: content[name] for name in names if not isinstance(content[name], dict | list)}
-    workflow = registry.find(str(order.get("workflow")), order.get("version"))
-    if "payload" not in content or workflow is None:
-        raise NotShownError("it is not an order of a deployed workflow, of which one has secret fields")
-    return {**order, "payload": redacted(workflow.payload, json.dumps(content["payload"]))}
+def _workflow_of(registry: WorkflowRegistry, content: Mapping[str, Any]) -> Workflow[Any] | None:
+    """Return the workflow of an order, None for another message. Raises `NotShownError`."""
+    name, version = content.get("workflow"), content.get("version")
+    if not isinstance(name, str) or not isinstance(version, int | None):
+        return None
+    workflow = registry.find(name, version)
+    if workflow is None:
+        raise NotShownError("the version of its workflow is not deployed")
+    return workflow
 
 
 def _members(body: bytes) -> dict[str, Any]:

@@ -263,7 +263,7 @@ class Contents:
     def _request(self, spec: StepSpec, text: str) -> Any:
         if spec.type is not StepType.WORKFLOW:
             return self._without_model(text)
-        child = self._registry.find(spec.workflow)
+        child = self._registry.accepting(spec.workflow, text)
         if child is None:
             raise NotShownError(
                 f"workflow {spec.workflow} is not deployed; its model names the secret fields"

@@ -138,6 +138,9 @@ def test_hold_does_not_count() -> None:
     assert after(paused, Due(holds={"t": (past,)}), seconds=7_200).expires_at == moved.expires_at
     released = after(record, GateReleased(gate="s", most=1, holds=(past,)), seconds=8_000)
     assert released.expires_at == moved.expires_at == at(limit + 7_199)
+    asleep = after(record, SUSPEND, GateReleased(gate="s", most=1))
+    later = after(asleep, GateReleased(gate="t", most=1), seconds=101)
+    assert (asleep.expires_at, later.expires_at) == (at(limit), at(limit + 100))
     assert rejection(released, Due(holds={"t": (past,)}), 8_000) is Rejection.NOT_DUE
     again = after(released, StepDeferred(epoch=1, step="a"), seconds=8_001)
     assert again.do("a").defer_by == at(8_001 + 1 + _BOUND + 7_199 - 8_000)

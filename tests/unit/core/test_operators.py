@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import NoReturn
 
 from functions.core.derive import (
     ProcessState,
@@ -401,8 +402,16 @@ def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
         assert alerts(record) == ([] if undo else ["noted", "noted"])
 
 
-def _is_not_deployed(_record: TaskRecord) -> None:
+def _is_not_deployed(_record: TaskRecord) -> NoReturn:
     raise NotDeployedError("version 1 of workflow w is not deployed")
+
+
+def test_task_whose_output_needs_another_version_is_suspended() -> None:
+    """It ends when its version is deployed."""
+    settings = replace(SETTINGS, output=_is_not_deployed)
+    started = begin(new(spec("a")), "a")
+    record = after(started, end(started, "a"), settings=settings)
+    assert (record.finished_at, record.suspension is not None) == (None, True)
 
 
 def test_cancelled_task_waits_for_its_payment() -> None:

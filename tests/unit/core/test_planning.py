@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel, SecretStr, create_model
 
 from functions.core.definition.definition_checks import DefinedStep, items_of
 from functions.core.definition.step_definition import (
@@ -262,6 +262,23 @@ def test_payload_of_a_child_task_is_checked_before_its_start() -> None:
     with pytest.raises(NotDeployedError, match="child is not deployed"):
         check_deployed(record, _without_child(step))
     check_deployed(record, _registry(step))
+
+
+def test_only_an_older_version_may_request_an_older_child() -> None:
+    """A version of the child with a stricter model is deployed beside the old one."""
+    stricter = Workflow(
+        "child",
+        payload=create_model("Weighed", scale=(int, ...)),
+        steps=[Step("a", request=_request)],
+        version=2,
+    )
+    step = WorkflowStep("a", workflow="child", request=_request)
+    one, two = (Workflow("w", payload=Parcel, steps=[step], version=version) for version in (1, 2))
+    record = _task(WorkflowRegistry([one, _CHILD]))
+    [started] = _plan(record, WorkflowRegistry([one, two, _CHILD, stricter]))
+    assert isinstance(started, StepStarted)
+    [broken] = _plan(record, WorkflowRegistry([one, _CHILD, stricter]))
+    assert isinstance(broken, StepBroken)
 
 
 def _without_child(step: BaseStep[Any]) -> WorkflowRegistry:

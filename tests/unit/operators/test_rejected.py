@@ -185,7 +185,7 @@ async def test_start_id_is_hidden(desk: Desk, body: bytes, text: str | None) -> 
 ORDER = {"workflow": "purchase", "payload": dict(PAYLOAD), "submitter": "ann", "task_id": TASK}
 _TEXT = json.dumps(ORDER)
 _REJECTS = "its model has secret fields and rejects it"
-_NO_ORDER = "it is not an order of a deployed workflow, of which one has secret fields"
+_NOT_DEPLOYED = "the version of its workflow is not deployed"
 _OTHER = "a deployed workflow has secret fields"
 
 
@@ -199,12 +199,12 @@ _OTHER = "a deployed workflow has secret fields"
         ("submissions", _TEXT[:-1] + ', "payload": {"amount": NaN}}', _REJECTS),
         ("submissions", ORDER | {"payload": [CANARY]}, _REJECTS),
         ("submissions", _TEXT.replace('"Ann"', '"\\ud83d"'), _REJECTS),
-        ("submissions", ORDER | {"version": 2}, _NO_ORDER),
-        ("submissions", ORDER | {"workflow": "other"}, _NO_ORDER),
-        ("submissions", _TEXT[:-9], _NO_ORDER),
-        ("submissions", f"[{_TEXT}]", _NO_ORDER),
-        ("submissions", _TEXT.replace("5", 12_000 * "[" + 12_000 * "]"), _NO_ORDER),
-        ("submissions", _TEXT.replace("5", 5_000 * "5"), _NO_ORDER),
+        ("submissions", ORDER | {"version": 2}, _NOT_DEPLOYED),
+        ("submissions", ORDER | {"workflow": "other"}, _NOT_DEPLOYED),
+        ("submissions", _TEXT[:-9], _OTHER),
+        ("submissions", f"[{_TEXT}]", _OTHER),
+        ("submissions", _TEXT.replace("5", 12_000 * "[" + 12_000 * "]"), _OTHER),
+        ("submissions", _TEXT.replace("5", 5_000 * "5"), _OTHER),
         ("agent-replies", {"task_id": TASK, "result": {"for": CANARY}}, _OTHER),
         ("notices-demo", f"no JSON {CANARY}", _OTHER),
     ],
