@@ -149,8 +149,9 @@ def _serializer(node: Mapping[str, Any]) -> Any:
 
 def _is_secret(node: Mapping[str, Any]) -> bool:
     """Return whether a part is of a secret type: by its class, or by the serializer of these types."""
-    kind = node.get("cls")
-    return (isinstance(kind, type) and issubclass(kind, _SECRETS)) or _serializer(node) in _SERIALIZERS
+    kind, serializer = node.get("cls"), _serializer(node)
+    is_of_type = isinstance(kind, type) and issubclass(kind, _SECRETS)
+    return is_of_type or any(serializer is each for each in _SERIALIZERS)
 
 
 def _is_ambiguous(node: Mapping[str, Any]) -> bool:
@@ -173,7 +174,8 @@ def _names_in(node: Mapping[str, Any]) -> Iterator[str]:
 
 
 _ADAPTERS = (TypeAdapter(SecretStr), TypeAdapter(SecretBytes), TypeAdapter(Secret[str]))
-_SERIALIZERS: frozenset[Any] = frozenset()
-_SERIALIZERS = frozenset(
+#: The serializers of secret types. A serializer of an author may have no hash, so they are in no set.
+_SERIALIZERS: list[Any] = []
+_SERIALIZERS += [
     _serializer(node) for adapter in _ADAPTERS for node in _nodes(adapter.core_schema) if _serializer(node)
-)
+]
