@@ -72,6 +72,7 @@ def test_outcome_of_an_old_epoch_is_rejected() -> None:
     assert rejection(recovered, start(started, "a", "2"), 61) is Rejection.STALE_EPOCH
     assert rejection(recovered, RunStarted(epoch=1, run=1), 61) is Rejection.STALE_EPOCH
     assert rejection(recovered, ResultRejected(epoch=1, step="a", error="")) is Rejection.STALE_EPOCH
+    assert rejection(started, ResultRejected(epoch=1, step="a", error="")) is Rejection.NOT_OPEN
     processed = after(started, end(started, "a"))
     assert rejection(processed, ResultRejected(epoch=1, step="a", error="")) is Rejection.FINISHED
     failed = run(new(spec("a", on_failure=FailurePolicy.KEEP)), "a", OutcomeKind.REFUSED)
