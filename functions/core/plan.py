@@ -89,6 +89,7 @@ def _planned(
     if request is None:
         try:
             definition = _Definition(record, registry)
+            definition.check_payload()
             if not definition.is_needed(spec):
                 return events.StepSkipped(epoch=record.epoch, step=spec.name)
             request = definition.request(spec)
@@ -117,6 +118,7 @@ def check_deployed(record: TaskRecord, registry: WorkflowRegistry) -> None:
     So must be the items whose steps are ready, or become ready when the task is resumed.
     """
     definition = _Definition(record, registry)
+    definition.check_payload()
     for spec in record.order.specs:
         if spec.type is StepType.WORKFLOW and registry.find(spec.workflow) is None:
             raise NotDeployedError(f"workflow {spec.workflow} is not deployed")
@@ -132,6 +134,7 @@ def output_of(record: TaskRecord, registry: WorkflowRegistry) -> str | None:
     """
     definition = _Definition(record, registry)
     function = definition.workflow.output
+    definition.check_payload()
     if function is None:
         return None
     try:
@@ -169,10 +172,17 @@ class _Definition:
             raise NotDeployedError(f"{version} is deployed with other steps than it was submitted with")
         self.workflow: Workflow[BaseModel] = workflow
         self._record, self._registry, self._version = record, registry, version
-        self.payload()
+        self._checked: BaseModel | None = None
+
+    def check_payload(self) -> None:
+        """Raise `NotDeployedError` if the payload's model rejects the payload."""
+        self._checked = self.payload()
 
     def payload(self) -> BaseModel:
-        """Return a new copy of the payload. Raises `NotDeployedError` if its model rejects it."""
+        """Return a copy of the payload that no other function has. Raises `NotDeployedError`."""
+        checked, self._checked = self._checked, None
+        if checked is not None:
+            return checked
         try:
             return self.workflow.payload.model_validate_json(self._record.order.payload)
         except Exception as error:
