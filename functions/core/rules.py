@@ -91,7 +91,7 @@ def _apply(  # noqa: C901, PLR0911, PLR0912 - one case for each event
 ) -> TaskRecord | Rejection:
     match event:
         case events.RunStarted():
-            return step_rules.start_run(record, event, now)
+            return step_rules.begin_run(record, event, now)
         case events.StepStarted():
             return step_rules.start_step(record, event, now)
         case events.RequestsSent():

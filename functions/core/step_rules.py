@@ -62,7 +62,7 @@ def _check_ready(record: TaskRecord, epoch: int, step: str) -> Rejection | None:
     return None if step in {*ready_steps(record), *look_ups(record)} else Rejection.NOT_READY
 
 
-def start_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> TaskRecord | Rejection:
+def begin_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> TaskRecord | Rejection:
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
     The unanswered start stays on record as an attempt. Look-ups of this run are lost. Overdue calls are left
