@@ -1,4 +1,4 @@
-"""The definition of a sample service. `application.py` serves it, and is imported with the first request."""
+"""The definition of a sample service. `sample_application.py`, imported with the first request, serves it."""
 
 from __future__ import annotations
 
