@@ -16,7 +16,7 @@ import pytest
 from local.agent_check.command import CheckVerdict
 from local.platform import ROOT
 
-SAMPLES = ROOT / "docs" / "agents"
+SAMPLES = ROOT / "docs" / "agent-samples"
 PYTHON_SAMPLE = SAMPLES / "python" / "payment_agent.py"
 #: Keeps everybody else out of a ledger in SQLite while it runs.
 _LOCK = """
