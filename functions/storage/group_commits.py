@@ -15,8 +15,8 @@ from functions.storage.table_contract import (
     RowChange,
     Table,
     UnwritableRowsError,
+    size_of,
 )
-from functions.storage.transaction_format import size_of
 
 #: Bytes of a group: building and parsing a larger body would block the event loop.
 _MOST_GROUP_BYTES = 1024 * 1024

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Any
 
+from functions.storage.azure_table import transaction_body
 from functions.storage.table_contract import (
     MOST_OPERATIONS,
     RefusedChanges,
@@ -16,7 +17,6 @@ from functions.storage.table_contract import (
     RowQuery,
     TransientStorageError,
 )
-from functions.storage.transaction_format import transaction_body
 
 _MOST_BODY_BYTES = 4 * 1024 * 1024
 _MOST_ROW_BYTES = 1024 * 1024
