@@ -31,7 +31,6 @@ from functions.messaging.message_format import (
 from functions.messaging.received_messages import NotHandledError, as_error
 from functions.messaging.reservations import find_reservation, reserve
 from functions.messaging.senders import SendError
-from functions.storage.order_search import search_keys
 from functions.storage.table_contract import TransientStorageError
 from functions.storage.task_storage import TaskStorage
 
@@ -207,7 +206,7 @@ def _payload_faults(workflow: Workflow[Any], payload: dict[str, Any], place: str
         return public_faults(workflow.payload, place, error)
     except Exception as fault:  # a validator of the model may raise anything
         raise UnfitOrderError("Its payload cannot be read.") from fault
-    search_keys(workflow, text, len(workflow.specs_of(value)))
+    workflow.search_keys(text, len(workflow.specs_of(value)))
     return []
 
 

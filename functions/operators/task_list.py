@@ -19,13 +19,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from functions.core.definition.workflow_definition import MOST_SEARCH_CHARACTERS, search_key
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.json_values import PLAIN_NUMBER
 from functions.core.record import NAME_PATTERN, Direction, OperationState, Order, TaskRecord
 from functions.http.problems import FieldFault, ProblemError
 from functions.messaging.message_format import TASK_ID_PATTERN, UtcTime
 from functions.storage.index_pages import EntryPage, ListedTask, listed_task, read_entries
-from functions.storage.order_search import MOST_SEARCH_CHARACTERS, search_key
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import (
     CorruptRowError,

@@ -36,7 +36,6 @@ from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.run import record_outcome, with_valid_result
-from functions.storage.order_search import search_keys
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 
@@ -149,7 +148,7 @@ class Receivers:
             parent_step=body["step"],
         )
         try:
-            keys = search_keys(workflow, order.payload, len(order.specs))
+            keys = workflow.search_keys(order.payload, len(order.specs))
         except UnfitOrderError as fault:  # the parent does not need the search texts
             _log.warning("task %s: %s", message.to, fault)
             keys = ()

@@ -33,7 +33,6 @@ from functions.messaging.queue_names import SUBMISSIONS_QUEUE
 from functions.messaging.received_messages import DeliveryCounts, Put, copy_of
 from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.reservations import find_reservation, reject_reservation
-from functions.storage.order_search import search_keys
 from functions.storage.table_contract import ReservedError, TransientStorageError, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import current_traceparent
@@ -183,7 +182,7 @@ class Admission:
                 correlation_id=submitted.correlation_id,
                 traceparent=current_traceparent(),
             )
-            return order, search_keys(workflow, order.payload, len(order.specs))
+            return order, workflow.search_keys(order.payload, len(order.specs))
         except ValidationError as error:
             raise _RejectedError(faults_text(error, levels=1)) from None  # names below may be secret
         except (UnfitValueError, UnfitOrderError) as error:

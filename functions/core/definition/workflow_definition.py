@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from itertools import combinations
+from itertools import combinations, islice
 from types import MappingProxyType
 from typing import Any
 
@@ -30,6 +32,16 @@ _MOST_ROWS = 92
 #: A task, its children, and their children.
 _MOST_DEPTH = 3
 _STOP_POLICIES = (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)
+#: Search keys of one order. Each has a row, which is written with the task.
+MOST_SEARCH_KEYS = 8
+#: Characters of a search text that count.
+MOST_SEARCH_CHARACTERS = 100
+
+
+def search_key(text: str) -> str:
+    """Return the key of a search text, which is the same for capital letters and for spaces around it."""
+    same = unicodedata.normalize("NFKC", text.strip()[:MOST_SEARCH_CHARACTERS]).casefold().strip()
+    return hashlib.sha256(same.encode()).hexdigest()[:32]
 
 
 class UnfitOrderError(ValueError):
@@ -125,6 +137,31 @@ class Workflow[P: BaseModel]:
             raise UnfitOrderError(f"The items of its step '{spec.name}' cannot be read.") from fault
         for number, digest in enumerate(digests):
             yield replace(spec, name=f"{spec.name}.{number}", item=number, item_digest=digest)
+
+    def search_keys(self, payload: str, steps: int) -> tuple[str, ...]:
+        """Return the keys of an order's search texts; an empty text and None have no key.
+
+        `payload` is valid JSON, and `steps` the number of its steps with items. Raises `UnfitOrderError` if
+        it has too many keys, or if `find_by` raises an error or returns no list of texts.
+        """
+        if self.find_by is None:
+            return ()
+        try:
+            texts = self.find_by(self.payload.model_validate_json(payload))
+            if isinstance(texts, str):
+                raise TypeError("find_by returned a text: return a list of texts")  # noqa: TRY301 - as any defect
+            found = (text for text in islice(texts, checks.MOST_STEPS) if text is not None and text.strip())
+            keys = tuple(dict.fromkeys(map(search_key, found)))
+        except Exception as fault:
+            raise UnfitOrderError("Its search texts cannot be read.") from fault
+        if len(keys) > MOST_SEARCH_KEYS:
+            raise UnfitOrderError(f"It has {len(keys)} search texts; the limit is {MOST_SEARCH_KEYS}.")
+        if steps + len(keys) > checks.MOST_STEPS:
+            raise UnfitOrderError(
+                f"It has {steps} steps, items included, and {len(keys)} search texts;"
+                f" the limit is {checks.MOST_STEPS} together."
+            )
+        return keys
 
     def new_order(
         self,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.step_definition import EventStep, Results, Step
-from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry, search_key
 from functions.core.plan import Runner, output_of, plan
 from functions.core.record import ClosedEpoch, RuleSettings, TaskRecord
 from functions.core.rules import Plan, admit
@@ -28,7 +28,6 @@ from functions.operators.operator_routes import operators_application
 from functions.operators.overview import OverviewReader
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_page import read_epochs
-from functions.storage.order_search import search_key
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE

@@ -19,7 +19,7 @@ from functions.core.definition.step_definition import (
     TimerStep,
     WorkflowStep,
 )
-from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry, search_key
 from functions.core.derive import ProcessState, WaitingFor, derive
 from functions.core.record import (
     Message,
@@ -31,7 +31,6 @@ from functions.core.record import (
 from functions.core.rules import admit
 from functions.core.task_events import Cancelled, Canceller, EventReceived, Rejection
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
-from functions.storage.order_search import search_key
 from functions.storage.table_contract import CorruptRowError, NoSuchTaskError, TransientStorageError
 from functions.storage.table_maintenance import delete_finished
 from functions.workflow import days

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from pydantic import create_model
 
-from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry, search_key
 from functions.core.derive import ProcessState, derive
 from functions.core.task_events import Cancelled, Canceller, Resumed, Suspended
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import DeliveryCounts, copy_of
-from functions.storage.order_search import search_key
 from functions.storage.table_contract import TransientStorageError
 from functions.submission.admission import Admitted
 from tests.fakes.simulated_table import TableFault

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.core.definition.workflow_definition import WorkflowRegistry
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.message_format import SubmissionMessage, read_message
 from functions.messaging.reservations import Reservation, find_reservation
 from functions.messaging.reservations import reserve as reserve_id
@@ -105,7 +105,7 @@ async def test_reason_of_rows_that_the_service_refuses_is_not_public(
 ) -> None:
     """An operator reads it in `Rejected`."""
     message, keys = await reserve(bench), [f"key {number}" for number in range(100)]
-    monkeypatch.setattr("functions.submission.admission.search_keys", lambda *_: keys)
+    monkeypatch.setattr(Workflow, "search_keys", lambda *_: keys)
     assert await bench.take(message) is Admitted.REJECTED
     assert (await found(bench)).rejected == "It cannot be recorded."
     assert "do not fit" in (await bench.rejections())[0].reason

@@ -10,8 +10,12 @@ import pytest
 from pydantic import BaseModel
 
 from functions.core.definition.step_definition import Step
-from functions.core.definition.workflow_definition import UnfitOrderError, Workflow
-from functions.storage.order_search import MOST_SEARCH_KEYS, search_key, search_keys
+from functions.core.definition.workflow_definition import (
+    MOST_SEARCH_KEYS,
+    UnfitOrderError,
+    Workflow,
+    search_key,
+)
 
 
 class Parcel(BaseModel):
@@ -26,7 +30,7 @@ def _request(_parcel: Any, _results: Any) -> dict[str, object]:
 
 def _keys(find_by: Callable[[Any], Iterable[Any]] | None, steps: int = 1) -> tuple[str, ...]:
     flow = Workflow("w", payload=Parcel, steps=[Step("pick", request=_request)], find_by=find_by)
-    return search_keys(flow, '{"weight":7}', steps)
+    return flow.search_keys('{"weight":7}', steps)
 
 
 def test_keys_are_of_the_texts_of_the_payload() -> None:
