@@ -21,7 +21,7 @@ import azure.durable_functions as df
 import azure.functions as func
 
 from functions.agents.queue_agent import QueueAgent
-from functions.http.blueprint import HttpRoute, http_handler
+from functions.http.asgi_handler import HttpRoute, http_handler
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_names import SUBMISSIONS_QUEUE, requests_queue
 from functions.messaging.received_messages import NotHandledError, handle

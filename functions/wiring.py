@@ -18,14 +18,12 @@ import azure.functions as func
 
 from functions import host_functions as host
 from functions.agents.agent_catalog import agents_here, check_agents, finders, load_endpoints, make_agents
-from functions.agents.gate_releases import ReleasingGates
-from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import connect_bus, connection_string_of
 from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.record import RuleSettings, queue_gate
 from functions.host_functions import new_id, utc_now
-from functions.http.blueprint import HttpRoute
+from functions.http.asgi_handler import HttpRoute
 from functions.http.destinations import http_session, once_session
 from functions.messaging.announcer import Announcer
 from functions.messaging.intake_measurement import measure_intake, read_intake
@@ -52,6 +50,8 @@ from functions.service_credentials import ManagedIdentity
 from functions.services.service import service_tables
 from functions.settings import Settings
 from functions.storage.azure_table import AzureTable
+from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import CallLimits
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission
 from functions.submission.event_batches import EventBatches
@@ -93,8 +93,8 @@ def start_telemetry(settings: Settings) -> None:
 
 def console_application() -> FastAPI:
     """Return the console: the page at `/api/ops` and its files below `/api/ops/console`, without secrets."""
-    from functions.http.access import install_problems
     from functions.http.application import bare_application, serve_page, static_files
+    from functions.http.problems import install_problems
 
     app = bare_application("Console")
     install_problems(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functions.core.definition.definition_checks import DefinitionError
 from functions.core.definition.step_definition import (
     EventStep,
     Json,
@@ -12,7 +13,7 @@ from functions.core.definition.step_definition import (
     TimerStep,
     WorkflowStep,
 )
-from functions.core.definition.workflow_definition import DefinitionError, Workflow
+from functions.core.definition.workflow_definition import Workflow
 from functions.core.json_values import PLAIN_NUMBER
 
 __all__ = [

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from functions.core.definition.definition_checks import spec_facts
+from functions.core.definition.defined_step import spec_facts
 from functions.core.definition.workflow_definition import Workflow
 from functions.workflows import registry
 from functions.workflows.registry import Registration

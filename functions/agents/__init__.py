@@ -1,1 +1,1 @@
-"""The Agents: remote calls, retries, gates, and Agents behind queues. Start with `agent_call.py`."""
+"""The Agents: remote calls, retries, and Agents behind queues. Start with `agent_call.py`."""

@@ -17,7 +17,6 @@ from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out, look_up
-from functions.agents.gates import CallLimits, NoFreeSlotError
 from functions.core.json_values import json_text
 from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
@@ -34,6 +33,7 @@ from functions.messaging.message_format import MessageError, read_message
 from functions.messaging.queue_names import requests_queue
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
+from functions.storage.gates import CallLimits, NoFreeSlotError
 from functions.storage.table_contract import StorageError
 
 _log = logging.getLogger(__name__)

@@ -10,9 +10,8 @@ import fastapi_offline
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from functions.http.access import install_problems
 from functions.http.application import bare_application, serve_page, static_file, static_files
-from functions.http.problems import PROBLEM_TYPE, Problem, problem
+from functions.http.problems import PROBLEM_TYPE, Problem, install_problems, problem
 
 _SCHEMAS = "#/components/schemas/"
 

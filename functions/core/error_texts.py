@@ -1,15 +1,30 @@
-"""The texts of exceptions, without values of the input."""
+"""The texts of errors: of exceptions, without values of the input, and the cause of a task's error.
+
+The cause is the failed step and the class of the error. Operators search and group tasks by it. A class is
+the text of an error without the parts that differ between tasks that failed for one cause.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pydantic import ValidationError
 
 from functions.core.json_values import UnfitValueError, bounded
+from functions.core.record import NAME_PATTERN, TaskRecord
 
 #: Faults in the text of a validation error, and bytes of the place of each one.
 _MOST_FAULTS, _MOST_PLACE_BYTES = 3, 256
+#: Bytes of a class, which is a column of an index row and a parameter of a list.
+MOST_CLASS_BYTES = 256
+_PLACEHOLDER = "…"
+#: The error of a step begins with its name. The number of an item does not belong to the cause.
+_STEP = re.compile(rf"((?:undo of )?({NAME_PATTERN}))(?:\.\d+)?: ")
+_STATUS = r"answered \d{3}(?!\w)"
+_QUOTED = r""""[^"]*"|`[^`]*`|“[^”]*”|(?:^|(?<=[\s(\[{=:,]))'[^']*'(?=[\s)\]}=:,.;!?]|$)"""
+_WORD = r"[\w./:+@-]+(?:(?<=\w)'\w[\w./:+@-]*)*"  # with its apostrophes, as in "can't"
+_PARTS = re.compile(rf"({_STATUS})|{_QUOTED}|{_WORD}|[\"`“”']")
 
 
 def error_text(defect: BaseException) -> str:
@@ -41,3 +56,31 @@ def _fault_text(place: Sequence[str | int], text: str) -> str:
     named = bounded("".join(parts).removeprefix("."), _MOST_PLACE_BYTES)
     text = text.removeprefix("Value error, ")
     return f"{named}: {text}" if named else text
+
+
+def failed_step(record: TaskRecord) -> str | None:
+    """Return the defined step that the error of a task names, None if it names none."""
+    found = _STEP.match(record.error or "")
+    return found[2] if found and found[2] in {spec.step for spec in record.order.specs} else None
+
+
+def error_class(text: str, task: str | None = None) -> str:
+    """Return an error text without numbers, ids and quoted texts; `task` is the id of the failed task.
+
+    The status of an answer stays, because it is the cause. A class is its own class.
+    """
+    text = bounded(text)
+    step = _STEP.match(text)
+    start, rest = (f"{step[1]}: ", text[step.end() :]) if step else ("", text)
+    if task is not None:
+        rest = re.sub(rf"(?<![\w-]){re.escape(task)}(?![\w-])", _PLACEHOLDER, rest)
+    found = start + _PARTS.sub(_generalized, rest)
+    shorter = bounded(found, MOST_CLASS_BYTES)
+    return found if shorter == found else error_class(shorter)  # the cut may have left a part of a word
+
+
+def _generalized(part: re.Match[str]) -> str:
+    """Return a placeholder for a part that differs between tasks, and any other part as it is."""
+    text = part[0]
+    differs = text[0] in "\"`“”'" or any(each.isdigit() for each in text)
+    return _PLACEHOLDER if differs and part[1] is None else text

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 
 from functions.core import task_events as events
-from functions.core.definition.definition_checks import DefinedStep, items_of
+from functions.core.definition.defined_step import DefinedStep, items_of
 from functions.core.definition.step_definition import Results
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import look_ups, ready_steps, with_needs

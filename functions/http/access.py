@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.http.bodies import BodyLimit, ReadRoute
-from functions.http.problems import ProblemError, answer_to, documented_problems, handle_errors
+from functions.http.problems import LastResort, ProblemError, documented_problems, handle_errors
 from functions.telemetry.spans import request_span
 
 
@@ -197,26 +197,6 @@ def caller_of(request: Request) -> Caller:
     """Return the admitted caller. As a dependency it would make each request a tenth more expensive."""
     caller: Caller = request.scope["caller"]
     return caller
-
-
-class LastResort:
-    """Answers errors without a handler: those of middleware, and unexpected ones with 500."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it."""
-        try:
-            await self._app(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
-            await answer_to(error, scope)(scope, receive, send)
-
-
-def install_problems(app: FastAPI) -> None:
-    """Make every error of `app` a problem document. Call it last, so that all other middleware is inside."""
-    handle_errors(app)
-    app.add_middleware(LastResort)
 
 
 class AccessMiddleware:

@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -147,3 +147,23 @@ def answer_to(error: Exception, scope: Scope) -> JSONResponse:
         headers={**later, **(further or {})},
         media_type=PROBLEM_TYPE,
     )
+
+
+class LastResort:
+    """Answers errors without a handler: those of middleware, and unexpected ones with 500."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it."""
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
+            await answer_to(error, scope)(scope, receive, send)
+
+
+def install_problems(app: FastAPI) -> None:
+    """Make every error of `app` a problem document. Call it last, so that all other middleware is inside."""
+    handle_errors(app)
+    app.add_middleware(LastResort)

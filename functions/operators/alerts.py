@@ -27,12 +27,12 @@ from pydantic import AwareDatetime, BaseModel, ValidationError
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 from yarl import URL
 
+from functions.core.error_texts import error_class
 from functions.messaging.message_format import read_message
 from functions.messaging.rejected_messages import LostMessage
 from functions.messaging.task_messages import AnnouncementMessage
 from functions.storage.table_contract import RowChange, StorageError, Table, TransientStorageError, write
 from functions.supervisor.sweep_progress import SUPERVISOR
-from functions.telemetry.error_causes import error_class
 
 _log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.core.record import NAME_PATTERN
 from functions.http.access import caller_of
 from functions.http.problems import ProblemError
 from functions.operators.task_actions import ACTION, Reason
+from functions.storage.gate_releases import ReleasingGates
 from functions.telemetry.instruments import record_action
 
 #: Calls of one instance that a limit may allow.

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.json_values import MOST_TEXT_BYTES
 from functions.http.access import GUARDED, Access, Caller, Guard, Role, caller_of, check_origin
 from functions.http.application import bare_application
@@ -45,6 +44,7 @@ from functions.operators.task_list import (
     wrong_field,
 )
 from functions.operators.task_page import Contents, StepContents, TaskContents, TaskView, read_epochs
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.table_contract import StorageError
 
 TaskIdPath = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The task's id", examples=["order-1"])]

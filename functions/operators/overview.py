@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from functions.agents.gates import Gates
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import derive
 from functions.core.gate_rules import Gate
@@ -25,6 +24,7 @@ from functions.messaging.queue_depths import QueueDepth
 from functions.operators.gate_routes import GateView
 from functions.operators.minute_rows import MinuteCounts, last_hour
 from functions.operators.task_list import ROWS_PER_REQUEST, CorruptRow
+from functions.storage.gates import Gates
 from functions.storage.index_pages import ListedTask, listed_task, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name

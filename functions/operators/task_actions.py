@@ -20,7 +20,8 @@ from fastapi import Depends, Header
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
 
 from functions.core import task_events as events
-from functions.core.definition.definition_checks import BUILT_IN_ROLES, MOST_STEPS
+from functions.core.definition.defined_step import MOST_STEPS
+from functions.core.definition.definition_checks import BUILT_IN_ROLES
 from functions.core.definition.step_definition import Json
 from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.derive import ProcessState, derive, is_settled, questions, undo_order, with_needs

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from functions.core.definition.workflow_definition import MOST_SEARCH_CHARACTERS, search_key
 from functions.core.derive import ProcessState, WaitingFor, derive
+from functions.core.error_texts import MOST_CLASS_BYTES, error_class, failed_step
 from functions.core.json_values import PLAIN_NUMBER
 from functions.core.record import NAME_PATTERN, Direction, OperationState, Order, TaskRecord
 from functions.http.problems import FieldFault, ProblemError
@@ -35,7 +36,6 @@ from functions.storage.table_contract import (
     UnwritableRowsError,
 )
 from functions.storage.task_storage import TaskStorage
-from functions.telemetry.error_causes import MOST_CLASS_BYTES, error_class, failed_step
 
 #: The name of a step, or of an item of a for-each step.
 STEP_PATTERN = rf"^{NAME_PATTERN}(\.\d{{1,2}})?$"

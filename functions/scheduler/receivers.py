@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, assert_never
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core import task_events as events
 from functions.core.definition.workflow_definition import UnfitOrderError, WorkflowRegistry
 from functions.core.derive import ProcessState, derive, needs_run
@@ -36,6 +35,7 @@ from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.run import record_outcome, with_valid_result
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any
 
 from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, carry_out, look_up
-from functions.agents.gates import Gates, NoFreeSlotError
 from functions.core.definition.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.core.derive import pending_work
 from functions.core.error_texts import error_text
@@ -25,6 +24,7 @@ from functions.core.plan import Runner, checked_result, plan
 from functions.core.record import WAITING_TYPES, Direction, StepSpec, StepType, TaskRecord
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
 from functions.messaging.agent_messages import AgentRequest
+from functions.storage.gates import Gates, NoFreeSlotError
 from functions.storage.table_contract import StorageError, UnwritableRowsError
 from functions.storage.task_storage import Recorded, TaskStorage
 from functions.telemetry.instruments import Field

@@ -12,10 +12,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.core.json_values import MOST_TEXT_BYTES
-from functions.http.access import install_problems
 from functions.http.application import bare_application
 from functions.http.bodies import BodyLimit, ReadRoute
-from functions.http.problems import ProblemError
+from functions.http.problems import ProblemError, install_problems
 from functions.messaging.message_format import TASK_ID_PATTERN
 from functions.services.faults import Fault, Faults, FaultView, FaultyCalls
 from functions.services.resources import Resources, add_booking_routes

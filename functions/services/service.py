@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from functions.core.definition.definition_checks import DefinitionError
 from functions.core.definition.step_definition import Json
-from functions.core.definition.workflow_definition import DefinitionError
 
 FAULTS_TABLE = "ServiceFaults"
 

@@ -1,1 +1,1 @@
-"""The state store on Table Storage: rows, transactions, one inbox per task. Start with `task_storage.py`."""
+"""The state store on Table Storage: tasks, gates, rows, transactions. Start with `task_storage.py`."""

@@ -16,11 +16,11 @@ from pydantic_core import from_json
 
 from functions.core import record as core
 from functions.core.derive import derive
+from functions.core.error_texts import error_class, failed_step
 from functions.core.json_values import bounded
 from functions.core.record import NOT_STARTED, Operation, Order, StepRecord, StepSpec, TaskRecord, replace
 from functions.storage import row_keys as keys
 from functions.storage.table_contract import CorruptRowError, Row, RowChange, UnwritableRowsError
-from functions.telemetry.error_causes import error_class, failed_step
 
 #: Ids of the latest writes in the task row. A writer whose answer was lost finds its own id there.
 _MOST_WRITES = 8

@@ -15,13 +15,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import batched
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.derive import derive
 from functions.core.plan import check_deployed
 from functions.core.record import Message, NotDeployedError
 from functions.core.task_events import Resumed
 from functions.messaging.intake_measurement import IntakeBounds, read_intake
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_in, task_key, time_in

@@ -14,7 +14,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from functions.agents.agent_call import AgentCall, LookUpAnswer
-from functions.agents.gate_releases import ReleasingGates
 from functions.api.orders import Orders
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.plan import check_deployed, output_of
@@ -29,6 +28,7 @@ from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.task_messages import RunRequest, SchedulerMessage
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.table_contract import (
     RefusedChanges,
     Row,

@@ -274,22 +274,22 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("supervisor.outbox_relay", "        return sent\n", "        return messages\n"),
     ),
     "gate_without_compare_and_swap": (
-        Edit("agents.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
+        Edit("storage.gates", '("update", after.name, row, etag)]', '("update", after.name, row)]'),
     ),
     "gates_are_read_once": (
         Edit(
-            "agents.gates", "is_outdated or time() - self._tried_at >= _FRESH_SECONDS", "self._tried_at < 0"
+            "storage.gates", "is_outdated or time() - self._tried_at >= _FRESH_SECONDS", "self._tried_at < 0"
         ),
     ),
     "release_chain_does_not_continue": (
         Edit(
-            "agents.gate_releases",
+            "storage.gate_releases",
             "        if after.next_at is not None:\n"
             "            await self._schedule(name, after.link, after.next_at)\n\n"
             "    async def start",
             "\n    async def start",
         ),
-        Edit("agents.gate_releases", "is_lost and gate.hold is None", "is_lost and gate.next_at is None"),
+        Edit("storage.gate_releases", "is_lost and gate.hold is None", "is_lost and gate.next_at is None"),
     ),
     "release_message_is_dropped_as_a_duplicate": (
         Edit("messaging.task_messages", ".{self.link}.{self.at:%Y%m%dT%H%M%S.%f}", ".{self.link}"),
@@ -411,7 +411,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     ),
     "calls_of_an_instance_are_not_limited": (
         Edit(
-            "agents.gates",
+            "storage.gates",
             "(gate and gate.calls_at_once) or self._calls_at_once.get(name)",
             "None if gate is None else gate.calls_at_once",
         ),
@@ -458,7 +458,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "newest_deferral_is_released_first": (
-        Edit("agents.gate_releases", "for each in page)[:most]", "for each in page)[-most:]"),
+        Edit("storage.gate_releases", "for each in page)[:most]", "for each in page)[-most:]"),
     ),
     "newest_step_of_a_task_is_released_first": (
         Edit("core.deadline_rules", "sorted(waiting)[: event.most]", "sorted(waiting)[-event.most :]"),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate
@@ -19,6 +18,7 @@ from functions.core.record import Direction, Message, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Due, Event
 from functions.messaging.announcer import KEPT_UNTIL_HANDLED
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.record_rows import StoredTask, index_rows, message_of, stored_task
 from functions.storage.row_keys import record_of, sortable, task_in, time_in
 from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, RowChange

@@ -6,24 +6,22 @@
 from __future__ import annotations
 
 import dis
-import hashlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
 
+from functions.core.definition.defined_step import MOST_STEPS, DefinedStep, spec_facts
 from functions.core.definition.step_definition import BaseStep, Retry
 from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import NAME_PATTERN, FailurePolicy, StepSpec, StepType
 
-#: Steps of one task, items included. One transaction holds 100 rows, and a change adds up to eight others.
-MOST_STEPS = 90
 #: Resources that the application itself serves below `/api/`.
 RESERVED_RESOURCES = frozenset({"docs", "health", "openapi", "ops", "services"})
 #: Characters of a snapshot of all steps (JSON), which the order's row holds beside the payload.
@@ -56,24 +54,6 @@ class DefinitionError(ValueError):
 
 class OptionError(ValueError):
     """An option of a definition that cannot work. The text names the option and the fix."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DefinedStep:
-    """A checked step: its snapshot, and the functions and models that the deployed code adds.
-
-    `undo` makes the undo's request; without it, an undo sends the request of the do. `model` is the model of
-    the result, or of the event.
-    """
-
-    spec: StepSpec
-    request: Callable[..., Any] | None = None
-    undo: Callable[..., Any] | None = None
-    when: Callable[..., Any] | None = None
-    until: Callable[..., Any] | None = None
-    for_each: Callable[[Any], Any] | None = None
-    model: type[BaseModel] | None = None
-    retry: Retry | None = None
 
 
 def defined_step(step: BaseStep[Any]) -> DefinedStep:
@@ -339,26 +319,3 @@ def sent_names(payload: type[BaseModel]) -> frozenset[str]:
     aliases += [one for each in aliases if isinstance(each, AliasChoices) for one in each.choices]
     first = [each.path[0] if isinstance(each, AliasPath) else each for each in aliases]
     return frozenset({*payload.model_fields, *(each for each in first if isinstance(each, str))})
-
-
-def items_of(step: DefinedStep, payload: BaseModel) -> Sequence[Any]:
-    """Return the items of a for-each step, at most one more than fit. Raises whatever the function raises."""
-    if step.for_each is None:
-        return ()
-    items = step.for_each(payload)
-    if not isinstance(items, list | tuple):
-        raise TypeError(f"for_each returned {type(items).__name__}: return a list or a tuple")
-    return items[: MOST_STEPS + 1]
-
-
-def spec_facts(spec: StepSpec) -> dict[str, Any]:
-    """Return the fields of a spec that differ from their defaults."""
-    values = ((field.name, getattr(spec, field.name), field.default) for field in fields(spec))
-    facts = {name: value for name, value, default in values if value != default}
-    return {**facts, "needs": sorted(spec.needs)}
-
-
-def digest_of(specs: Sequence[StepSpec]) -> str:
-    """Return a digest of the steps without their time limits, which settings can change."""
-    facts = [{**spec_facts(spec), "complete_within": 0} for spec in specs]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -19,8 +19,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.core.definition import definition_checks as checks
-from functions.core.definition.definition_checks import DefinitionError as DefinitionError  # noqa: PLC0414 - for others
-from functions.core.definition.definition_checks import digest_of, items_of
+from functions.core.definition.defined_step import MOST_STEPS, DefinedStep, digest_of, items_of
+from functions.core.definition.definition_checks import DefinitionError
 from functions.core.definition.step_definition import BaseStep, Json, Results, StopPolicy
 from functions.core.json_values import item_digest
 from functions.core.record import FailurePolicy, Order, StepSpec, StepType
@@ -113,8 +113,8 @@ class Workflow[P: BaseModel]:
         """
         specs = tuple(spec for step in self.steps.values() for spec in self._specs_of(step, payload))
         count, agents = len(specs), len({spec.gate for spec in specs if spec.agent})
-        if count > checks.MOST_STEPS:
-            raise UnfitOrderError(f"It has {count} steps, items included; the limit is {checks.MOST_STEPS}.")
+        if count > MOST_STEPS:
+            raise UnfitOrderError(f"It has {count} steps, items included; the limit is {MOST_STEPS}.")
         queues = len({spec.gate for spec in specs if spec.type is StepType.QUEUE})
         if count + agents + queues > _MOST_ROWS:
             raise UnfitOrderError(f"{count} steps, {agents} Agents and {queues} queues exceed {_MOST_ROWS}.")
@@ -126,7 +126,7 @@ class Workflow[P: BaseModel]:
             needs |= {name: own | needs[empty] for name, own in needs.items() if empty in own}
         return tuple(replace(spec, needs=needs[spec.step], can_find=spec.gate in finders) for spec in specs)
 
-    def _specs_of(self, step: checks.DefinedStep, payload: P) -> Iterator[StepSpec]:
+    def _specs_of(self, step: DefinedStep, payload: P) -> Iterator[StepSpec]:
         spec = step.spec
         if step.for_each is None:
             yield spec
@@ -150,16 +150,16 @@ class Workflow[P: BaseModel]:
             texts = self.find_by(self.payload.model_validate_json(payload))
             if isinstance(texts, str):
                 raise TypeError("find_by returned a text: return a list of texts")  # noqa: TRY301 - as any defect
-            found = (text for text in islice(texts, checks.MOST_STEPS) if text is not None and text.strip())
+            found = (text for text in islice(texts, MOST_STEPS) if text is not None and text.strip())
             keys = tuple(dict.fromkeys(map(search_key, found)))
         except Exception as fault:
             raise UnfitOrderError("Its search texts cannot be read.") from fault
         if len(keys) > MOST_SEARCH_KEYS:
             raise UnfitOrderError(f"It has {len(keys)} search texts; the limit is {MOST_SEARCH_KEYS}.")
-        if steps + len(keys) > checks.MOST_STEPS:
+        if steps + len(keys) > MOST_STEPS:
             raise UnfitOrderError(
                 f"It has {steps} steps, items included, and {len(keys)} search texts;"
-                f" the limit is {checks.MOST_STEPS} together."
+                f" the limit is {MOST_STEPS} together."
             )
         return keys
 
@@ -194,12 +194,12 @@ class Workflow[P: BaseModel]:
             **{"submitter": "", **others},
         )
 
-    def _checked(self, steps: Sequence[BaseStep[Any]]) -> Mapping[str, checks.DefinedStep]:
+    def _checked(self, steps: Sequence[BaseStep[Any]]) -> Mapping[str, DefinedStep]:
         if not isinstance(steps, list | tuple) or not all(isinstance(each, BaseStep) for each in steps):
             raise checks.OptionError("steps: it is no list of steps: use steps=[CARD, …]")
-        if not 1 <= len(steps) <= checks.MOST_STEPS:
-            raise checks.OptionError(f"steps: {len(steps)} steps: use 1 to {checks.MOST_STEPS}")
-        defined: dict[str, checks.DefinedStep] = {}
+        if not 1 <= len(steps) <= MOST_STEPS:
+            raise checks.OptionError(f"steps: {len(steps)} steps: use 1 to {MOST_STEPS}")
+        defined: dict[str, DefinedStep] = {}
         for step in steps:
             if step.name in defined:
                 raise checks.OptionError(f'steps: "{step.name}" is defined twice: rename one of them')

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.workflow_definition import Workflow
 from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.operators.minute_rows import write_minute
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.table_contract import RefusedChanges, RowChange, Table
 from functions.telemetry.task_counts import TaskCounter
 from tests.e2e.console.story import Story

@@ -17,8 +17,9 @@ from functions.agents.agent_catalog import (
 )
 from functions.agents.http_agent import Call, HttpAgent, RestAgent
 from functions.connections import SettingsError
+from functions.core.definition.definition_checks import DefinitionError
 from functions.core.definition.step_definition import BaseStep
-from functions.core.definition.workflow_definition import DefinitionError, WorkflowRegistry
+from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.service_credentials import BearerToken, HeaderKey
 from functions.workflow import QueueStep, Step, Workflow, days
 from tests.fakes.storage_process import real_now

@@ -20,14 +20,14 @@ from functions.agents.agent_call import (
     RefusedError,
     UnusableResultError,
 )
-from functions.agents.gate_releases import ReleasingGates
-from functions.agents.gates import CallLimits
 from functions.agents.queue_agent import QueueAgent, UnfinishedCallError
 from functions.core.record import Direction
 from functions.messaging.agent_messages import AgentReply, Finding
 from functions.messaging.message_format import MessageError
 from functions.messaging.request_ledger import REQUEST_PARTITIONS, RequestLedger
 from functions.messaging.senders import SendError
+from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import CallLimits
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from functions.supervisor.old_rows import delete_timed_rows
 from tests.fakes.simulated_table import SimulatedTable, TableFault

@@ -12,6 +12,7 @@ import pytest
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, create_model
 
 from functions.core.definition import definition_checks
+from functions.core.definition.definition_checks import DefinitionError
 from functions.core.definition.step_definition import (
     BaseStep,
     EventStep,
@@ -23,12 +24,7 @@ from functions.core.definition.step_definition import (
     TimerStep,
     WorkflowStep,
 )
-from functions.core.definition.workflow_definition import (
-    DefinitionError,
-    UnfitOrderError,
-    Workflow,
-    WorkflowRegistry,
-)
+from functions.core.definition.workflow_definition import UnfitOrderError, Workflow, WorkflowRegistry
 from functions.core.record import FailurePolicy, StepSpec, StepType
 from functions.workflow import days, hours, minutes
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, SecretStr, create_model
 
-from functions.core.definition.definition_checks import DefinedStep, items_of
+from functions.core.definition.defined_step import DefinedStep, items_of
 from functions.core.definition.step_definition import (
     BaseStep,
     EventStep,

@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from functions.agents.gate_releases import ReleasingGates
-from functions.agents.gates import NoFreeSlotError
 from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind
 from functions.operators.task_actions import Reason
+from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import NoFreeSlotError
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functions.core.definition.workflow_definition import DefinitionError
+from functions.core.definition.definition_checks import DefinitionError
 from functions.messaging.queue_names import all_queues, dead_letter_queue, live_queue
 from functions.messaging.senders import ForbiddenQueueError
 from functions.roles import PERMISSIONS, AppRole, kind_of

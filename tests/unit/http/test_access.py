@@ -12,7 +12,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from functions.http.access import Allowance, Caller, Caps, Guard
-from functions.http.blueprint import http_handler
+from functions.http.asgi_handler import http_handler
 from functions.http.bodies import MOST_DEPTH, MOST_VALUES, parse_body
 from functions.http.identification import signed_in
 from functions.http.problems import ProblemError

@@ -11,7 +11,6 @@ from urllib.parse import quote
 import pytest
 from pydantic import BaseModel
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.step_definition import EventStep, Results, Step
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry, search_key
 from functions.core.plan import Runner, output_of, plan
@@ -28,6 +27,7 @@ from functions.operators.operator_routes import operators_application
 from functions.operators.overview import OverviewReader
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_page import read_epochs
+from functions.storage.gate_releases import ReleasingGates
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from functions.agents.agent_call import AgentCall, NotBegunError
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.step_definition import TimerStep
 from functions.core.derive import ProcessState, derive
 from functions.core.task_events import Due, OutcomeKind
 from functions.messaging.task_messages import SchedulerMessage, WakeRequest
+from functions.storage.gate_releases import ReleasingGates
 from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import PRODUCTION, step
 from tests.unit.scheduler.world import Process, World, workflow

@@ -19,7 +19,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from functions.agents.agent_call import AgentCall, LookUpAnswer
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.step_definition import BaseStep, Results
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import derive
@@ -33,6 +32,7 @@ from functions.messaging.message_format import read_message
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs, scheduler
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.table_contract import TransientStorageError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.task_sweep import TaskSweep

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from pydantic import BaseModel
 
-from functions.core.definition.workflow_definition import DefinitionError
+from functions.core.definition.definition_checks import DefinitionError
 from functions.services.service import FAULTS_TABLE, SampleService
 from functions.storage.table_contract import RowChange
 from tests.unit.api.scene import problem

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from functions.agents.gate_releases import ReleasingGates
 from functions.core.definition.step_definition import Results, Step
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.record import Message, TaskRecord
 from functions.core.rules import admit
+from functions.storage.gate_releases import ReleasingGates
 from functions.storage.table_contract import Table
 from functions.supervisor.sweep_progress import SweepReport
 from functions.supervisor.task_sweep import TaskSweep

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from functions.core.definition.definition_checks import DefinedStep
+from functions.core.definition.defined_step import DefinedStep
 from functions.workflow import Results
 from functions.workflows.deliveries import REGISTRATION
 from functions.workflows.deliveries.definition import DELIVERIES, crosses_service_area

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from functions.agents.gates import MOST_TRIES, Gates
 from functions.core.deadline_rules import counts
 from functions.core.gate_rules import Circuit, Gate, end_hold, is_unreached, next_link, overdue, start_hold
 from functions.core.record import StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased
+from functions.storage.gates import MOST_TRIES, Gates
 from functions.storage.index_pages import KEYS, every_page, read_entries
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import CorruptRowError, RowQuery, StorageError, TransientStorageError

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functions.core.error_texts import MOST_CLASS_BYTES, error_class, failed_step
 from functions.core.record import FailurePolicy
 from functions.core.task_events import OutcomeKind
-from functions.telemetry.error_causes import MOST_CLASS_BYTES, error_class, failed_step
 from tests.unit.core.builders import LOOK, after, new, run, spec
 
 _PIECES = [*"a1 :'\"`“”(){,…-.", "answered 503", "can't", "undo of ", "pick: ", "customer "]
