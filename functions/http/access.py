@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.http.bodies import BodyLimit, ReadRoute
-from functions.http.problems import LastResort, ProblemError, documented_problems, handle_errors
+from functions.http.problems import ProblemError, answer_to, documented_problems, handle_errors
 from functions.telemetry.spans import request_span
 
 
@@ -205,8 +205,8 @@ class AccessMiddleware:
     def __init__(
         self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimit, gate: Gate | None
     ) -> None:
-        self._app, self._checks = app, LastResort(self._admit)
-        self._guard, self._access, self._bodies, self._gate = guard, access, bodies, gate
+        self._app, self._guard, self._access = app, guard, access
+        self._bodies, self._gate = bodies, gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it."""
@@ -214,7 +214,10 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         with request_span(scope, send) as answer:
-            await self._checks(scope, receive, answer)
+            try:
+                await self._admit(scope, receive, answer)
+            except Exception as error:  # noqa: BLE001 - an unexpected error can be of any type
+                await answer_to(error, scope)(scope, receive, answer)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)

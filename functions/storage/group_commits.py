@@ -15,7 +15,6 @@ from functions.storage.table_contract import (
     RowChange,
     Table,
     UnwritableRowsError,
-    size_of,
 )
 
 #: Bytes of a group: building and parsing a larger body would block the event loop.
@@ -205,3 +204,13 @@ class ShardCommits:
 def fits(changes: Sequence[RowChange]) -> bool:
     """Return whether one transaction can hold the changes."""
     return len(changes) <= MOST_OPERATIONS and sum(map(size_of, changes)) <= MOST_BODY_BYTES
+
+
+def size_of(change: RowChange) -> int:
+    """Return an upper bound of the bytes that a change takes in a request, as JSON in ASCII."""
+    values = (change.row or {}).values()
+    size = 1024 + 4 * len(change.key) + 40 * len(values)
+    for text in values:
+        if isinstance(text, str):
+            size += 2 * len(text) if text.isascii() else 3 * len(text.encode("utf-16", "surrogatepass"))
+    return size

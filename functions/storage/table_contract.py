@@ -114,13 +114,3 @@ async def write(table: Table, partition: str, changes: Sequence[RowChange]) -> b
     if isinstance(answer, RefusedChanges) and not answer.is_conflict:
         raise StorageError(f"row {changes[0].key}: HTTP {answer.status} {answer.text}")
     return not isinstance(answer, RefusedChanges)
-
-
-def size_of(change: RowChange) -> int:
-    """Return an upper bound of the bytes that a change takes in a request, as JSON in ASCII."""
-    values = (change.row or {}).values()
-    size = 1024 + 4 * len(change.key) + 40 * len(values)
-    for text in values:
-        if isinstance(text, str):
-            size += 2 * len(text) if text.isascii() else 3 * len(text.encode("utf-16", "surrogatepass"))
-    return size

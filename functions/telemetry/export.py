@@ -20,8 +20,8 @@ from opentelemetry.context import get_current
 from opentelemetry.metrics import get_meter_provider
 from opentelemetry.trace import get_tracer_provider
 
-from functions.telemetry.instruments import FACTS, Fact, Field, attributes
-from functions.telemetry.spans import facts_of
+from functions.telemetry.instruments import FACTS, Fact, Field
+from functions.telemetry.spans import attributes, facts_of
 
 #: The instrumentation of the Azure Monitor distribution, none of which has an allow-list.
 _INSTRUMENTED = (

@@ -74,11 +74,6 @@ type Fact = str | int | float
 type Facts = Mapping[Field, Fact]
 
 
-def attributes(facts: Facts) -> dict[str, Fact]:
-    """Write facts as OpenTelemetry takes them."""
-    return {field.value: fact for field, fact in facts.items()}
-
-
 #: Under this attribute a log record brings facts of its own; their names are on the allow-list, too.
 FACTS = "facts"
 

@@ -28,7 +28,7 @@ from opentelemetry.trace import (
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from functions.core.record import TaskRecord
-from functions.telemetry.instruments import Facts, Field, attributes
+from functions.telemetry.instruments import Fact, Facts, Field
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope, Send
@@ -78,6 +78,11 @@ def fail(failed: Span, reason: str) -> None:
     """Mark a span as failed; `reason` is an exception's class, or a status."""
     failed.set_attribute(Field.ERROR, reason)
     failed.set_status(Status(StatusCode.ERROR))
+
+
+def attributes(facts: Facts) -> dict[str, Fact]:
+    """Return facts as attributes of OpenTelemetry."""
+    return {field.value: fact for field, fact in facts.items()}
 
 
 def facts_of(context: Context) -> Facts:

@@ -18,7 +18,8 @@ from random import random
 from functions.core.derive import ProcessState, final_state
 from functions.core.record import WAITING_TYPES, Attempt, Direction, EpochEnd, StepSpec, TaskRecord
 from functions.telemetry import instruments
-from functions.telemetry.instruments import Facts, Field, attributes
+from functions.telemetry.instruments import Facts, Field
+from functions.telemetry.spans import attributes
 
 _log = logging.getLogger(__name__)
 

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from functions.storage.azure_table import parse_refusal, parse_transaction, quoted, transaction_body
-from functions.storage.group_commits import Conflicted, ShardCommits, fits
+from functions.storage.group_commits import Conflicted, ShardCommits, fits, size_of
 from functions.storage.table_contract import (
     RefusedChanges,
     RowChange,
     TransientStorageError,
     UnwritableRowsError,
-    size_of,
 )
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import virtual_now
