@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from functions.workflow import DefinitionError
-from tests.house.documents import ROOT
+from tests.house.documents import ROOT, code_blocks
 
 _MISSPELT = '    return {"price": results[CARD].prize}'
 _NAMES = f"""
@@ -108,10 +108,17 @@ _STEPS = [f"FLY_{number} = {code}" for number, (code, _, _) in enumerate(_WRONG)
 
 @pytest.mark.timeout(600)
 def test_mypy_reports_wrong_definitions_and_no_sample(tmp_path: Path) -> None:
-    """The misspelt attribute is reported where it is read, as the type of `results[CARD]` is inferred."""
+    """The misspelt attribute is reported where it is read, as the type of `results[CARD]` is inferred.
+
+    The tutorial's workflow is a sample, too.
+    """
     path, lines = tmp_path / "wrong_definition.py", [*_NAMES.splitlines(), *_STEPS]
     path.write_text("\n".join(lines), encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "functions/workflows", str(path)]
+    shown = code_blocks("docs/your-own-workflow.md")
+    [trips] = [block.text for block in shown if block.file == "functions/workflows/trips/__init__.py"]
+    tutorial = tmp_path / "tutorial.py"
+    tutorial.write_text(trips, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "functions/workflows", str(path), str(tutorial)]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
     places = re.findall(r"^(\S+?):(\d+): error", printed, re.MULTILINE)
     assert {Path(file).name for file, _ in places} == {path.name}, printed
