@@ -70,11 +70,11 @@ class Workflow[P: BaseModel]:
         find_by: Callable[[P], Iterable[str | None]] | None = None,
         version: int = 1,
         resource: str | None = None,
-        noun: str | None = None,
+        noun: str = "order",
     ) -> None:
         self.name, self.version, self.payload = name, version, payload
         self.output, self.find_by = output, find_by
-        self.resource, self.noun = resource or name, noun or name
+        self.resource, self.noun = resource or name, noun
         self.file = checks.calling_file()
         try:
             self.steps = self._checked(steps)

@@ -82,6 +82,7 @@ DELIVERY = Step(
 DELIVERIES = Workflow(
     "delivery",
     resource="deliveries",
+    noun="delivery",
     payload=Delivery,
     steps=[ACCOUNT, PACKAGE, TRANSPORT, DRONE, DELIVERY],
     on_failure="compensate",

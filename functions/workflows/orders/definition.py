@@ -19,7 +19,6 @@ PAYMENT = QueueStep("payment", request=charge, complete_within=60, undo=True)
 
 ORDERS = Workflow(
     "orders",
-    noun="order",
     payload=OrderPayload,
     steps=[PAYMENT],
     on_failure="keep",

@@ -56,7 +56,6 @@ def _charge(basket: Basket, _results: Results) -> Json:
 
 ORDERS = Workflow(
     "orders",
-    noun="order",
     payload=Basket,
     steps=[QueueStep("payment", request=_charge, complete_within=60, undo=True)],
     on_failure="keep",

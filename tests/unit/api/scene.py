@@ -113,7 +113,6 @@ ORDERS = Workflow(
     "orders",
     payload=OrderPayload,
     steps=[QueueStep("payment", request=request, complete_within=60, undo=True)],
-    noun="order",
 )
 
 
@@ -133,6 +132,7 @@ def bookings(
         payload=Parcel,
         steps=[room, wait],
         resource="bookings",
+        noun="booking",
         on_failure="keep",
         version=version,
         cancel_within=60,
