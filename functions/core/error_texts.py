@@ -7,7 +7,8 @@ the text of an error without the parts that differ between tasks that failed for
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -48,7 +49,13 @@ def faults_text(error: ValidationError, *, levels: int | None = None) -> str:
     With `levels`, places have at most that number of names: names below a secret field are secret, too.
     """
     faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_FAULTS]
-    return "; ".join(_fault_text(fault["loc"][:levels], fault["msg"]) for fault in faults)
+    return "; ".join(_fault_text(fault["loc"][:levels], fault_message(fault)) for fault in faults)
+
+
+def fault_message(fault: Mapping[str, Any]) -> str:
+    """Return the message of a fault as pydantic lists it. That of a wrong tag quotes the input."""
+    message: str = fault["msg"]
+    return "Input should have one of the expected tags" if fault["type"] == "union_tag_invalid" else message
 
 
 def _fault_text(place: Sequence[str | int], text: str) -> str:

@@ -16,6 +16,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.core.error_texts import fault_message
+
 PROBLEM_TYPE = "application/problem+json"
 
 _log = logging.getLogger(__name__)
@@ -100,7 +102,7 @@ def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
     lists = {place[:length] for place in places for length in range(len(place))}
     # pydantic does not count wrong items: a list with one is reported as too short, too.
     kept = (fault for fault in faults if fault["type"] != "too_short" or fault["loc"] not in lists)
-    return [{**fault, "loc": (source, *fault["loc"])} for fault in kept]
+    return [{**fault, "loc": (source, *fault["loc"]), "msg": fault_message(fault)} for fault in kept]
 
 
 def wrong_fields(faults: Sequence[Any], most: int) -> Problem:

@@ -2,16 +2,19 @@
 
 A field is secret if its type contains pydantic's `SecretStr`, `SecretBytes` or `Secret`. A text of a model
 without such a field is shown as it was recorded. Any other text is validated by its model, and only the
-fields of the model are shown; it is not shown if a secret type is in a union with another type.
+fields of the model are shown. It is not shown if a secret type is in a part of the model whose value may be
+of another type, such as a union: a secret could not be told from another value then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from itertools import takewhile
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_jsonable_python
@@ -23,19 +26,27 @@ from functions.http.problems import faults_in
 REDACTED = "(hidden)"
 
 _SECRETS = (SecretStr, SecretBytes, Secret)
-#: Types in a core schema that have fields of their own.
-_MODELS = frozenset({"model", "dataclass", "typed-dict"})
+#: Parts of a core schema whose value has the types of their own parts. Around a model, a validator may also
+#: run after it, and a union may choose by a tag: the value is of the model's class.
+_TRANSPARENT = frozenset(
+    {"model", "model-fields", "model-field", "definitions", "default", "nullable", "function-before"}
+    | {"list", "tuple", "set", "frozenset", "dict", "json", "lax-or-strict", "json-or-python"}
+)
+_AROUND_MODELS = frozenset({"function-after", "tagged-union"})
+_WRAPPERS = frozenset({"definition-ref", "function-before", "function-after"})
+#: Attributes of annotations that name other ones, in aliases, new types, generics and type variables.
+_NAMED = ("__value__", "__supertype__", "__origin__", "__bound__")
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
     """Facts of a model: the names under which its fields may be sent, and its secret fields.
 
-    A value of an `is_ambiguous` model may be secret although it is no value of a secret type.
+    `obstacle` is the part of a model with secret fields for which its values are not shown.
     """
 
     has_secrets: bool = True
-    is_ambiguous: bool = True
+    obstacle: str | None = "type that cannot be read"
     names: frozenset[str] = frozenset()
 
 
@@ -49,8 +60,8 @@ def redacted(model: type[BaseModel], text: str) -> Any:
     Raises `NotShownError` for a text that is no JSON, and if the model has secret fields and rejects it.
     """
     facts = _facts_of(model)
-    if facts.has_secrets and facts.is_ambiguous:
-        raise NotShownError("a secret type of its model is in a union with another type")
+    if facts.has_secrets and facts.obstacle is not None:
+        raise NotShownError(f"a secret type of its model is in a {facts.obstacle}")
     try:
         return _without_secrets(model.model_validate_json(text)) if facts.has_secrets else from_json(text)
     except Exception:  # noqa: BLE001 - a validator of the model may raise anything, and its text has the value
@@ -59,19 +70,20 @@ def redacted(model: type[BaseModel], text: str) -> Any:
 
 
 def _without_secrets(value: object) -> Any:
-    """Return a value as JSON. A serializer of the model could return a secret, so none is called."""
+    """Return a value as JSON. Only parts without secrets are serialized by functions of their types."""
     match value:
         case SecretStr() | SecretBytes() | Secret():
             return REDACTED
         case BaseModel():
-            names = (name for name in type(value).model_fields if name in value.model_fields_set)
-            members = {name: _without_secrets(getattr(value, name)) for name in names}
+            hidden, members = _secret_fields(type(value)), dict[str, Any]()
+            for name in (name for name in type(value).model_fields if name in value.model_fields_set):
+                member = getattr(value, name)
+                is_hidden = name in hidden and member is not None
+                members[name] = REDACTED if is_hidden else _without_secrets(member)
             return members["root"] if isinstance(value, RootModel) else members
         case Mapping():
             return {str(_without_secrets(name)): _without_secrets(each) for name, each in value.items()}
-        case _ if is_dataclass(value):
-            return {each.name: _without_secrets(getattr(value, each.name)) for each in fields(value)}
-        case Iterable() if not isinstance(value, str | bytes):
+        case list() | tuple() | set() | frozenset() | deque():
             return [_without_secrets(each) for each in value]
         case _:
             return to_jsonable_python(value)
@@ -116,30 +128,131 @@ def _public(fault: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
 
 @cache
 def _facts_of(model: type[BaseModel]) -> _Facts:
-    """Return the facts of a model, by its core schema, in which forward references are resolved."""
+    """Return the facts of a model, by its core schema and its annotations.
+
+    Forward references are resolved in the schema; a type with a schema of its own is in the annotations only.
+    """
     try:
         model.model_rebuild()
+        schema = model.__pydantic_core_schema__
+        is_annotated = _is_annotated(model, set())
     except Exception:  # noqa: BLE001 - a type of the model may raise anything
         return _Facts()
-    nodes = list(_nodes(model.__pydantic_core_schema__))
-    names = frozenset(name for node in nodes for name in _names_in(node))
-    return _Facts(any(map(_is_secret, nodes)), any(map(_is_ambiguous, nodes)), names)
+    nodes = {id(node): node for node in _nodes(schema)}
+    names = frozenset(name for node in nodes.values() for name in _names_in(node))
+    parts = _Parts({str(node["ref"]): node for node in nodes.values() if "ref" in node})
+    if not parts.has_secret(schema):
+        return _Facts(is_annotated, "type with a schema of its own", names)
+    return _Facts(True, parts.obstacle(schema), names)
 
 
-def _nodes(schema: Any, *, is_own: bool = False) -> Iterator[Mapping[str, Any]]:
-    """Yield the parts of a core schema, with `is_own` without the fields of models in it."""
+def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the parts of a core schema."""
     waiting, seen = [schema], set[int]()
     while waiting:
         part = waiting.pop()
         if id(part) in seen:
             continue
         seen.add(id(part))
-        if isinstance(part, list | tuple):
-            waiting += part
-        elif isinstance(part, dict):
+        if isinstance(part, dict):
             yield part
-            if not (_is_secret(part) or (is_own and part.get("type") in _MODELS)):
-                waiting += (each for name, each in part.items() if name != "metadata")
+        waiting += _members(part)
+
+
+def _members(part: Any) -> list[Any]:
+    if isinstance(part, list | tuple):
+        return list(part)
+    if not isinstance(part, dict) or _is_secret(part):
+        return []
+    if part.get("type") == "model" and part["schema"].get("type") == "model-fields":
+        hidden, schema = _secret_fields(part["cls"]), part["schema"]
+        fields = [field for name, field in schema["fields"].items() if name not in hidden]
+        return [*fields, schema.get("extras_schema")]
+    if part.get("type") == "json-or-python":
+        return [part["json_schema"]]
+    return [each for name, each in part.items() if name not in {"metadata", "serialization"}]
+
+
+class _Parts:
+    """The parts of one core schema; `by_ref` are those that others refer to."""
+
+    def __init__(self, by_ref: Mapping[str, Mapping[str, Any]]) -> None:
+        self._by_ref = by_ref
+
+    def has_secret(self, part: Any) -> bool:
+        """Return whether a part contains a secret type, also by reference."""
+        return any(_is_secret(each) or _is_secret_model(each) for each in self._all(part))
+
+    def obstacle(self, schema: Any) -> str | None:
+        """Return a part that contains a secret type and may have a value of another type."""
+        for part in self._all(schema):
+            kind = part.get("type")
+            if kind is None or kind in _TRANSPARENT or _is_secret(part) or not self.has_secret(part):
+                continue
+            if not (kind in _AROUND_MODELS and all(map(self._is_model, _choices(part)))):
+                return str(kind)
+        return None
+
+    def _is_model(self, part: Any) -> bool:
+        while isinstance(part, dict) and part.get("type") in _WRAPPERS:
+            part = self._by_ref.get(part["schema_ref"]) if "schema_ref" in part else part["schema"]
+        return isinstance(part, dict) and part.get("type") == "model"
+
+    def _all(self, part: Any) -> Iterator[Mapping[str, Any]]:
+        """Yield a part and the parts in it, those that it refers to in the place of the references."""
+        waiting, seen = [part], set[int]()
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, dict) and part.get("type") == "definition-ref":
+                part = self._by_ref.get(part["schema_ref"], part)
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            if isinstance(part, dict):
+                yield part
+            waiting += _members(part)
+
+
+def _choices(part: Mapping[str, Any]) -> list[Any]:
+    choices = part.get("choices", [part.get("schema")])
+    return list(choices.values()) if isinstance(choices, dict) else list(choices)
+
+
+def _is_annotated(annotation: Any, seen: set[int]) -> bool:
+    """Return whether an annotation contains a secret type: in its arguments, fields and names."""
+    if id(annotation) in seen:
+        return False
+    seen.add(id(annotation))
+    if _is_secret_type(annotation):
+        return True
+    inner = [*get_args(annotation)]
+    inner += (getattr(annotation, name, None) for name in _NAMED)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        inner += (field.annotation for field in annotation.model_fields.values())
+    elif is_dataclass(annotation) or is_typeddict(annotation) or hasattr(annotation, "_fields"):
+        inner += get_type_hints(annotation).values()
+    return any(_is_annotated(each, seen) for each in inner)
+
+
+@cache
+def _secret_fields(model: type[BaseModel]) -> frozenset[str]:
+    """Return the fields whose type is a secret one, or None. A validator may replace their values."""
+    types = {name: _without_none(field.annotation) for name, field in model.model_fields.items()}
+    return frozenset(name for name, each in types.items() if _is_secret_type(get_origin(each) or each))
+
+
+def _without_none(annotation: Any) -> Any:
+    others = [each for each in get_args(annotation) if each is not NoneType]
+    is_optional = get_origin(annotation) in {Union, UnionType} and len(others) == 1
+    return others[0] if is_optional else annotation
+
+
+def _is_secret_model(node: Mapping[str, Any]) -> bool:
+    return node.get("type") == "model" and bool(_secret_fields(node["cls"]))
+
+
+def _is_secret_type(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, _SECRETS)
 
 
 def _serializer(node: Mapping[str, Any]) -> Any:
@@ -147,24 +260,17 @@ def _serializer(node: Mapping[str, Any]) -> Any:
     return serialization.get("function") if isinstance(serialization, dict) else None
 
 
-def _is_secret(node: Mapping[str, Any]) -> bool:
+def _is_secret(node: Any) -> bool:
     """Return whether a part is of a secret type: by its class, or by the serializer of these types."""
-    kind, serializer = node.get("cls"), _serializer(node)
-    is_of_type = isinstance(kind, type) and issubclass(kind, _SECRETS)
-    return is_of_type or any(serializer is each for each in _SERIALIZERS)
-
-
-def _is_ambiguous(node: Mapping[str, Any]) -> bool:
-    """Return whether a part is a union of a secret type and another type."""
-    choices = node.get("choices", ()) if node.get("type") in {"union", "tagged-union"} else ()
-    choices = choices.values() if isinstance(choices, dict) else choices
-    kinds = {any(map(_is_secret, _nodes(each, is_own=True))) for each in choices}
-    return len(kinds) > 1
+    if not isinstance(node, dict):
+        return False
+    serializer = _serializer(node)
+    return _is_secret_type(node.get("cls")) or any(serializer is each for each in _SERIALIZERS)
 
 
 def _names_in(node: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names and aliases of the fields of a part."""
-    found = node.get("fields", ())
+    found = (node["schema"] if node.get("type") == "model" else node).get("fields", ())
     if not isinstance(found, dict):
         found = {each["name"]: each for each in found if isinstance(each, dict)}
     for name, field in found.items():

@@ -27,7 +27,13 @@ from functions.core.record import (
     StepType,
     TaskRecord,
 )
-from functions.http.redaction import NotShownError, printable_text, redacted, workflow_has_secrets
+from functions.http.redaction import (
+    NotShownError,
+    has_secrets,
+    printable_text,
+    redacted,
+    workflow_has_secrets,
+)
 from functions.messaging.rejected_messages import RejectedMessage
 from functions.operators.task_actions import ActionPreview, open_question, pending_until
 from functions.operators.task_list import CorruptRow, TaskLine
@@ -263,12 +269,11 @@ class Contents:
     def _request(self, spec: StepSpec, text: str) -> Any:
         if spec.type is not StepType.WORKFLOW:
             return self._without_model(text)
-        child = self._registry.accepting(spec.workflow, text)
-        if child is None:
-            raise NotShownError(
-                f"workflow {spec.workflow} is not deployed; its model names the secret fields"
-            )
-        return redacted(child.payload, text)
+        children = self._registry.versions_accepting(spec.workflow, text)
+        if not children:
+            raise NotShownError(f"no deployed version of workflow {spec.workflow} accepts it")
+        models = [child.payload for child in children]
+        return redacted(next(filter(has_secrets, models), models[0]), text)
 
     def _without_model(self, text: str) -> Any:
         """Return a text that may contain any field of the payload, an event or a result."""

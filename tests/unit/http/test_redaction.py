@@ -7,26 +7,35 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import InitVar, dataclass
+from decimal import Decimal
+from enum import IntFlag
+from ipaddress import IPv4Network, IPv6Network
 from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict
 
 import pytest
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    GetPydanticSchema,
     Json,
     PlainSerializer,
+    PlainValidator,
     RootModel,
     Secret,
     SecretBytes,
     SecretStr,
     ValidationError,
     WithJsonSchema,
+    WrapValidator,
     create_model,
     field_serializer,
     field_validator,
 )
+from pydantic_core import core_schema
 
+from functions.core.json_values import PLAIN_NUMBER
 from functions.http.redaction import REDACTED, NotShownError, has_secrets, public_faults, redacted
 from tests.unit.http import top_down
 
@@ -53,11 +62,17 @@ class Pin(Secret[int]):
     """A type of secrets."""
 
 
-class ByKind(BaseModel):
+class ByKey(BaseModel):
     """A member of a union with a discriminator."""
 
     kind: Literal["key"]
     key: SecretBytes
+
+
+class ByLogin(Login):
+    """Another one."""
+
+    kind: Literal["login"]
 
 
 class Generic[ContentT](BaseModel):
@@ -85,6 +100,42 @@ class Account:
 
     user: str
     key: SecretStr
+
+
+class Unwrapping(BaseModel):
+    """A validator replaces the secret by its value."""
+
+    card: SecretStr
+
+    @field_validator("card")
+    @classmethod
+    def _digits(cls, card: SecretStr) -> Any:
+        return card.get_secret_value()
+
+
+class CardNumber(SecretStr):
+    """A secret with a schema of its own."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return a schema without the class."""
+        return core_schema.no_info_after_validator_function(cls, handler.generate_schema(str))
+
+
+_BY_FUNCTION = GetPydanticSchema(lambda *_: core_schema.no_info_plain_validator_function(SecretStr))
+
+
+class Rights(IntFlag):
+    """Flags."""
+
+    READ = 1
+    WRITE = 2
+
+
+class Plain(BaseModel):
+    """A model without a secret field."""
+
+    user: str
 
 
 class Revealing(BaseModel):
@@ -126,13 +177,20 @@ SHOWN = {"password": REDACTED, "user": "ann"}
         (dict[str, SecretStr], {"a": CANARY}, {"a": REDACTED}),
         (dict[str, Login], {"a": LOGIN}, {"a": SHOWN}),
         (dict[SecretStr, int], {CANARY: 1}, {REDACTED: 1}),
-        (Login | ByKind, {"kind": "key", "key": CANARY}, {"kind": "key", "key": REDACTED}),
+        (
+            Annotated[ByKey | ByLogin, Field(discriminator="kind")],
+            {"kind": "key", "key": CANARY},
+            {"kind": "key", "key": REDACTED},
+        ),
+        (Annotated[SecretStr, AfterValidator(SecretStr.get_secret_value)], CANARY, REDACTED),
+        (Annotated[SecretStr, PlainValidator(str)], CANARY, REDACTED),
+        (Annotated[SecretStr, WrapValidator(lambda value, _: value)], CANARY, REDACTED),
+        (Unwrapping, {"card": CANARY}, {"card": REDACTED}),
+        (CardNumber, CANARY, REDACTED),
+        (Annotated[SecretStr, _BY_FUNCTION], CANARY, REDACTED),
         (Tree, {"below": [{"secret": CANARY}]}, {"below": [{"secret": REDACTED}]}),
         (RootModel[list[Login]], [LOGIN], [SHOWN]),
         (Generic[SecretStr], {"content": CANARY}, {"content": REDACTED}),
-        (Keys, {"key": CANARY}, {"key": REDACTED}),
-        (Pair, ["ann", CANARY], ["ann", REDACTED]),
-        (Account, {"user": "ann", "key": CANARY}, {"user": "ann", "key": REDACTED}),
         (Names[SecretStr], [CANARY], [REDACTED]),
         (Json[Login], f'{{"password": "{CANARY}"}}', {"password": REDACTED}),
     ],
@@ -144,6 +202,24 @@ def test_secret_fields_are_redacted(annotation: Any, value: Any, shown: Any) -> 
         model = create_model("Other", field=(annotation, ...), beside=(beside, ...))
         assert has_secrets(model)
         assert redacted(model, text) == {"field": shown, "beside": "x" if beside is str else REDACTED}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (IPv4Network | IPv6Network, "::/0"),
+        (Rights, 3),
+        (Annotated[Decimal, PLAIN_NUMBER], "4.90"),
+        (Plain, {"user": "ann"}),
+    ],
+)
+def test_values_beside_a_secret_are_shown_as_they_were_sent(annotation: Any, value: object) -> None:
+    """A network has as many addresses as a caller likes, and a flag contains itself."""
+    model = create_model("Other", field=(annotation, ...), beside=(SecretStr, ...))
+    assert redacted(model, json.dumps({"field": value, "beside": CANARY})) == {
+        "field": value,
+        "beside": REDACTED,
+    }
 
 
 class _Bounded[CardT: top_down.Card](BaseModel):
@@ -168,6 +244,19 @@ class _Init:
     pin: InitVar[SecretStr]
 
 
+class _Open(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+    key: SecretStr
+
+
+@dataclass
+class _Default:
+    key: SecretStr = CANARY  # type: ignore[assignment]
+
+
+type Number = SecretStr
+
+
 @pytest.mark.parametrize(
     ("model", "sent"),
     [
@@ -184,6 +273,17 @@ class _Init:
                     (Secret[int] | str, CANARY),
                     (deque[_Revealing], [{"number": CANARY}]),
                     (Iterable[_Revealing], [{"number": CANARY}]),
+                    (dict[str, Any] | Login, {"password": CANARY}),
+                    (Login | dict[str, Any], {"password": CANARY, "user": 5}),
+                    (Login | str, json.dumps({"password": CANARY})),
+                    (list[CardNumber], [CANARY]),
+                    (list[Annotated[SecretStr, AfterValidator(SecretStr.get_secret_value)]], [CANARY]),
+                    (tuple[Number | int, Number | int], [1, CANARY]),
+                    (Pair, ["ann", CANARY]),
+                    (Account, {"user": "ann", "key": CANARY}),
+                    (_Default, {}),
+                    (Keys, {"key": CANARY}),
+                    (_Open, {"key": "x", "Key": CANARY}),
                 ]
             )
         ),
@@ -194,12 +294,6 @@ def test_secret_of_an_unusual_type_is_not_shown(model: type[BaseModel], sent: An
     assert has_secrets(model)
     with suppress(NotShownError):
         assert CANARY not in str(redacted(model, json.dumps(sent)))
-
-
-class Plain(BaseModel):
-    """A model without a secret field."""
-
-    user: str
 
 
 class Checked(BaseModel):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, SecretStr
 
 from functions.core.definition.step_definition import EventStep, Step, WorkflowStep
 from functions.core.definition.workflow_definition import Workflow
@@ -346,3 +347,29 @@ async def test_page_of_a_wide_task_does_not_block_the_process(desk: Desk) -> Non
     shown = calls.runcall(lambda: list(previews(record, START, desk.process.settings)))
     assert sum(each.action == "done" for each in shown) == 89
     assert sum(each.callcount for each in calls.getstats()) < 900_000
+
+
+class _WithCard(BaseModel):
+    amount: int
+    card: SecretStr
+
+
+class _WithoutCard(BaseModel):
+    amount: int
+
+
+async def test_secret_of_a_child_is_hidden_beside_a_newer_version_without_it() -> None:
+    """The newer version accepts the request, too: it ignores the field."""
+    work = Step("work", request=request)
+    versions = [
+        Workflow("c", payload=payload, steps=[work], version=number)
+        for number, payload in enumerate((_WithCard, _WithoutCard), 1)
+    ]
+    pay = WorkflowStep("pay", workflow="c", request=lambda *_: {"amount": 5, "card": "c4n4ry"})
+    parent = Workflow("p", payload=Parcel, steps=[pay])
+    desk = Desk(parent, versions[0])
+    await desk.submit(TASK, parent, "{}")
+    await desk.run()
+    for registered in (versions[:1], versions):
+        shown = await desk.redeployed(parent, *registered).get(f"/tasks/{TASK}/steps/pay/contents")
+        assert (shown.status, "c4n4ry" in str(shown.json)) == (200, False)
