@@ -248,17 +248,17 @@ class _Definition:
     def _inputs(self, spec: StepSpec, step: DefinedStep) -> tuple[Any, ...]:
         """Return the arguments of a step's functions: payload, results of needed steps, and the item."""
         results = self.results(with_needs(self._record, spec.needs), f'step "{spec.step}"')
-        payload = self.payload()
-        item = () if spec.item is None else (self._item(spec, step, payload),)
-        return (payload, results, *item)
+        item = () if spec.item is None else (self._item(spec, step),)
+        return (self.payload(), results, *item)
 
     def check_item(self, spec: StepSpec) -> None:
         """Raise `NotDeployedError` if the request of a step needs an item that is not deployed."""
         step = self.workflow.steps[spec.step]
         if spec.item is not None and (step.undo is not None or self._record.direction is Direction.DO):
-            self._item(spec, step, self.payload())
+            self._item(spec, step)
 
-    def _item(self, spec: StepSpec, step: DefinedStep, payload: BaseModel) -> Any:
+    def _item(self, spec: StepSpec, step: DefinedStep) -> Any:
+        payload = self.payload()
         try:
             item = items_of(step, payload)[spec.item or 0]
             is_same = item_digest(item) == spec.item_digest

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -132,11 +131,19 @@ class Workflow[P: BaseModel]:
             yield spec
             return
         try:
-            digests = [item_digest(item) for item in items_of(step, payload)]
+            digests = [item_digest(item) for item in items_of(step, payload.model_copy(deep=True))]
         except Exception as fault:
             raise UnfitOrderError(f"The items of its step '{spec.name}' cannot be read.") from fault
         for number, digest in enumerate(digests):
             yield replace(spec, name=f"{spec.name}.{number}", item=number, item_digest=digest)
+
+    def accepts(self, payload: str) -> bool:
+        """Return whether an order can be made of a payload (JSON)."""
+        try:
+            self.specs_of(self.payload.model_validate_json(payload))
+        except Exception:  # noqa: BLE001 - a validator may raise anything
+            return False
+        return True
 
     def search_keys(self, payload: str, steps: int) -> tuple[str, ...]:
         """Return the keys of an order's search texts; an empty text and None have no key.
@@ -250,17 +257,17 @@ class WorkflowRegistry:
         """Return a version of a workflow, by default the newest; None if it is not deployed here."""
         return self._newest.get(name) if version is None else self._versions.get((name, version))
 
+    def versions_accepting(self, name: str, payload: str) -> list[Workflow[Any]]:
+        """Return the versions of a workflow that accept an order with a payload (JSON), the newest first."""
+        versions = [each for each in self if each.name == name]
+        return [each for each in sorted(versions, key=lambda each: -each.version) if each.accepts(payload)]
+
     def accepting(self, name: str, payload: str) -> Workflow[Any] | None:
         """Return the newest version of a workflow that accepts a payload (JSON), or else the newest one.
 
         A parent's request may have been recorded before a stricter version was deployed.
         """
-        versions = [each for each in self if each.name == name]
-        for workflow in sorted(versions, key=lambda each: -each.version):
-            with suppress(Exception):  # a model's validator may raise anything
-                workflow.payload.model_validate_json(payload)
-                return workflow
-        return self.find(name)
+        return next(iter(self.versions_accepting(name, payload)), self.find(name))
 
     @property
     def queue_agents(self) -> frozenset[str]:
@@ -268,21 +275,25 @@ class WorkflowRegistry:
         return frozenset(spec.agent for each in self for spec in each.specs if spec.type is StepType.QUEUE)
 
     def _check_children(self, path: list[Workflow[Any]]) -> None:
-        """Check that the workflows of workflow steps exist, without a cycle, to a bounded depth."""
+        """Check that the workflows of workflow steps exist, without a cycle, to a bounded depth.
+
+        Each version of a child may be started: an older one, if a newer one does not accept the request.
+        """
         for spec in path[-1].specs:
             if spec.type is not StepType.WORKFLOW:
                 continue
-            child = self._newest.get(spec.workflow)
+            children = [each for each in self if each.name == spec.workflow]
             chain = " → ".join([*(each.name for each in path), spec.workflow])
-            if child is None:
+            if not children:
                 names = ", ".join(sorted(self._newest))
                 fault = f'"{spec.workflow}" is not registered: use one of {names}'
-            elif child in path:
+            elif spec.workflow in {each.name for each in path}:
                 fault = f"a cycle ({chain}): remove the step"
             elif len(path) == _MOST_DEPTH:
                 fault = f"more than {_MOST_DEPTH} levels ({chain}): remove one"
             else:
-                self._check_children([*path, child])
+                for child in children:
+                    self._check_children([*path, child])
                 continue
             raise path[-1].error(f'step "{spec.name}": workflow: {fault}')
 

@@ -112,7 +112,7 @@ def test_snapshot_holds_all_options_of_the_steps() -> None:
     assert (specs["departure"].type, specs["departure"].complete_within) == (StepType.TIMER, 0)
     assert (specs["invoice"].workflow, specs["invoice"].complete_within) == ("invoices", 3_600)
     assert (TRIPS.on_failure, TRIPS.on_exhausted) == (FailurePolicy.COMPENSATE, FailurePolicy.KEEP)
-    assert (TRIPS.resource, TRIPS.noun, TRIPS.version) == ("trips", "trips", 1)
+    assert (TRIPS.resource, TRIPS.noun, TRIPS.version) == ("trips", "order", 1)
     assert [minutes(2), hours(1), days(1)] == [120, 3_600, 86_400]
 
 
