@@ -166,8 +166,8 @@ class Settings(Connections):
             longest_opening=max(_LONGEST_OPENING, first_opening),
             open_after=self.breaker_failures,
             defer_for=timedelta(hours=self.defer_hours),
-            output=partial(output_of, registry=registry),
-            check=partial(check_deployed, registry=registry),
+            make_output=partial(output_of, registry=registry),
+            check_deployed=partial(check_deployed, registry=registry),
         )
 
     @property

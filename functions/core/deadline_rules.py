@@ -42,7 +42,7 @@ def act_on_deadlines(
     decided = None if record.decision is None else record.decision.end  # an end and an undo need no version
     if record.direction is Direction.DO and decided in {None, EpochEnd.RECOVERED}:
         try:
-            settings.check(record)
+            settings.check_deployed(record)
         except NotDeployedError as error:
             return suspend(record, str(error), now)
     after = _end_waits(record, now)

@@ -118,7 +118,7 @@ def _completed(record: TaskRecord, now: datetime, settings: RuleSettings) -> Tas
         body = {"reason": record.reason, "left": left}
         return add_child_ended(add_message(ended, MessageKind.COMPENSATED, now, body=body), now)
     try:
-        ended = replace(ended, output=settings.output(record), reason=None)
+        ended = replace(ended, output=settings.make_output(record), reason=None)
     except NotDeployedError as error:
         return suspend(record, str(error), now)
     except UnfitValueError as error:

@@ -496,9 +496,9 @@ class RuleSettings:
     are the waits before each further one. `open_after` failures in a row open a queue's circuit. It stays
     open for `first_opening`, and twice as long each time up to `longest_opening`. Gates release steps each
     `release_interval`, and probe a queue each `probe_interval`. `defer_for` bounds one step's deferral; a
-    task without a run is deferred for up to `longest_deferral` at a time. `check` raises `NotDeployedError`
-    where the version of a task is not deployed; so does `output`, which makes the output (JSON) of a
-    processed task and raises `UnfitValueError` with the error of the workflow's function.
+    task without a run is deferred for up to `longest_deferral` at a time. `check_deployed` raises
+    `NotDeployedError` if the version of a task is not deployed. `make_output` returns the output (JSON) of a
+    processed task. It raises `NotDeployedError`, and `UnfitValueError` if the workflow's function fails.
     """
 
     start_within: timedelta = timedelta(seconds=30)
@@ -512,8 +512,8 @@ class RuleSettings:
     probe_interval: timedelta = timedelta(seconds=5)
     open_after: int = 5
     defer_for: timedelta = timedelta(hours=6)
-    output: Callable[[TaskRecord], str | None] = lambda _record: None
-    check: Callable[[TaskRecord], None] = lambda _record: None
+    make_output: Callable[[TaskRecord], str | None] = lambda _record: None
+    check_deployed: Callable[[TaskRecord], None] = lambda _record: None
 
 
 def scheduler_id(task: str, epoch: int, run: int) -> str:

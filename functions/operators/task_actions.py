@@ -322,7 +322,7 @@ def previews(record: TaskRecord, now: datetime, settings: RuleSettings) -> Itera
     """
     if record.finished_at is None and record.suspension is None:
         yield _preview(None, record)
-    settings = replace(settings, output=lambda _record: None)
+    settings = replace(settings, make_output=lambda _record: None)
     for action in _candidates(record):
         after = apply(record, action_event(record, action), now, settings)
         if not isinstance(after, Rejection) and after is not record:

@@ -166,8 +166,8 @@ class Host:
         )
         self.settings = replace(
             SETTINGS,
-            output=lambda record: output_of(record, self.registry),
-            check=lambda record: check_deployed(record, self.registry),
+            make_output=lambda record: output_of(record, self.registry),
+            check_deployed=lambda record: check_deployed(record, self.registry),
         )
         start_run = self._start_run if world.random.random() < 0.5 else no_client
         announcer = Announcer(send=self.send, start_run=start_run)

@@ -178,7 +178,7 @@ async def test_each_item_is_shown_with_its_number(api: Api) -> None:
 async def test_output_is_shown_and_nothing_internal() -> None:
     """Neither the run nor the payload nor the submitter."""
     api = Api()
-    object.__setattr__(api.settings, "output", lambda _record: '{"number":7}')
+    object.__setattr__(api.settings, "make_output", lambda _record: '{"number":7}')
     await api.admit(parcels(), payload='{"weight": 4711}', submitter="secret-submitter")
     await api.run("open")
     answer = await api.client.get(f"/api/parcels/{TASK}")

@@ -408,7 +408,7 @@ def _is_not_deployed(_record: TaskRecord) -> NoReturn:
 
 def test_task_whose_output_needs_another_version_is_suspended() -> None:
     """It ends when its version is deployed."""
-    settings = replace(SETTINGS, output=_is_not_deployed)
+    settings = replace(SETTINGS, make_output=_is_not_deployed)
     started = begin(new(spec("a")), "a")
     record = after(started, end(started, "a"), settings=settings)
     assert (record.finished_at, record.suspension is not None) == (None, True)
@@ -426,13 +426,15 @@ def test_cancelled_task_waits_for_its_payment() -> None:
     undone = after(after(record, cancel(Canceller.CALLER), seconds=24), LOOK, seconds=35)
     assert (undone.direction, undone.error) == (Direction.UNDO, None)
     waiting = after(record, cancel(), seconds=24)
-    undone = after(waiting, LOOK, seconds=35, settings=replace(SETTINGS, check=_is_not_deployed))
+    undone = after(waiting, LOOK, seconds=35, settings=replace(SETTINGS, check_deployed=_is_not_deployed))
     assert (undone.direction, undone.suspension) == (Direction.UNDO, None)
     started = after(new(payment()), start(new(payment()), "pay"))
-    suspended = after(started, LOOK, seconds=35, settings=replace(SETTINGS, check=_is_not_deployed))
+    suspended = after(started, LOOK, seconds=35, settings=replace(SETTINGS, check_deployed=_is_not_deployed))
     assert (suspended.direction, suspended.suspension is not None) == (Direction.DO, True)
     recovered = new(payment(), spec("b"))  # a recovery that waits for the payment is no end
     recovered = after(recovered, start(recovered, "pay", by=99), start(recovered, "b"))
     recovered = after(recovered, LOOK, seconds=35)
-    suspended = after(recovered, LOOK, seconds=105, settings=replace(SETTINGS, check=_is_not_deployed))
+    suspended = after(
+        recovered, LOOK, seconds=105, settings=replace(SETTINGS, check_deployed=_is_not_deployed)
+    )
     assert (recovered.decision is not None, suspended.suspension is not None) == (True, True)

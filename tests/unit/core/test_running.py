@@ -228,7 +228,7 @@ def _with_output(output: object) -> RuleSettings:
             raise output
         return str(output)
 
-    return replace(SETTINGS, output=make)
+    return replace(SETTINGS, make_output=make)
 
 
 def test_output_is_made_with_the_end_of_the_task() -> None:

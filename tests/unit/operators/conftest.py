@@ -109,7 +109,7 @@ class Desk:
         self.is_sending, self.depths_read = True, 0
         self.clock, self.table = FakeClock(), table or IndexedTable()
         self.registry = WorkflowRegistry(workflows or (LINE, TRIP, PAYING, BOOKING))
-        settings = RuleSettings(output=lambda record: output_of(record, self.registry))
+        settings = RuleSettings(make_output=lambda record: output_of(record, self.registry))
         self.process = StorageProcess(self.table, self.clock.now, shards=SHARDS, settings=settings)
         self.storage = self.process.storage
         self.rejected = RejectedMessages(IndexedTable(), self.clock.now)

@@ -177,8 +177,8 @@ class Process:
         self.announcer = Announcer(send=self._send, start_run=no_client)
         self.settings = replace(
             world.settings,
-            output=lambda record: output_of(record, world.registry),
-            check=lambda record: check_deployed(record, world.registry),
+            make_output=lambda record: output_of(record, world.registry),
+            check_deployed=lambda record: check_deployed(record, world.registry),
         )
         self.storage = TaskStorage(
             ProcessTable(world.table, self.cross),
