@@ -1,23 +1,31 @@
 """The composition root: joins the parts of the application by its settings, and registers its functions.
 
 Nothing connects before it is used. FastAPI and the HTTP applications are imported with their first request,
-because a start pays for each import.
+because each import makes the start slower.
 """
 
 from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import azure.functions as func
 
 from functions import host_functions as host
-from functions.agents.agent_catalog import agents_here, check_agents, finders, load_endpoints, make_agents
+from functions.agents.agent_catalog import (
+    Endpoint,
+    agents_here,
+    check_agents,
+    finders,
+    load_endpoints,
+    make_agents,
+)
+from functions.agents.http_agent import HttpAgent
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import connect_bus, connection_string_of
 from functions.core.definition.workflow_definition import WorkflowRegistry
@@ -55,11 +63,7 @@ from functions.storage.gates import CallLimits
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission
 from functions.submission.event_batches import EventBatches
-from functions.supervisor.old_rows import (
-    DeleteBefore,
-    delete_old_rows,
-    delete_timed_rows,
-)
+from functions.supervisor.old_rows import DeleteBefore, delete_old_rows, delete_timed_rows
 from functions.supervisor.sweep_progress import SUPERVISOR, report_sweep
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep, sweep_once
@@ -126,16 +130,17 @@ class Wiring:
         self._agent_account = self._account if agent_store is None else TableAccount(agent_store, utc_now)
         self._bus, self._figures = connect_bus(settings.service_bus_connection), Counter(messages=0)
         self._sender = self._make_sender(self._permissions)
-        self._agents = self._make_agents(registrations)
+        classes = agent_classes(registrations)
+        self._finders = finders(self._registry, classes)
+        self._endpoints = self._load_endpoints(classes)
+        self._agents = self._make_agents(classes)
         self._services = sample_services(registrations) if settings.sample_services else ()
         self._callers, self._operators = cache(self._make_callers), cache(self._make_operators)
 
     def _make_sender(self, permissions: Permissions) -> MessageSender:
         return MessageSender(self._bus, may_send=permissions.sends_to, now=utc_now, figures=self._figures)
 
-    def _make_agents(self, registrations: Sequence[Registration]) -> dict[str, Any]:
-        classes = agent_classes(registrations)
-        self._finders = finders(self._registry, classes)
+    def _load_endpoints(self, classes: Mapping[str, type[HttpAgent]]) -> dict[str, Endpoint]:
         here = agents_here(
             self._registry,
             self._settings.agents_elsewhere,
@@ -143,15 +148,11 @@ class Wiring:
             serves_queues=AppRole.AGENTS in self._roles,
         )
         check_agents(self._registry, classes, here)
-        endpoints = load_endpoints(here)
-        self._calls_at_once = {
-            gate: each.calls_at_once
-            for name, each in endpoints.items()
-            for gate in (name, queue_gate(name))
-            if each.calls_at_once is not None
-        }
+        return load_endpoints(here)
+
+    def _make_agents(self, classes: Mapping[str, type[HttpAgent]]) -> dict[str, HttpAgent]:
         return make_agents(
-            endpoints,
+            self._endpoints,
             classes,
             now=utc_now,
             session=http_session,
@@ -161,7 +162,7 @@ class Wiring:
         )
 
     def prepare(self) -> None:
-        """Check the table of tasks. The whole application creates missing tables.
+        """Check the table of tasks. An application with all roles creates missing tables.
 
         Raises `SettingsError` and `TableSetupError`.
         """
@@ -192,6 +193,15 @@ class Wiring:
             page = HttpRoute("docs", "docs/{name?}", is_open=True)
             host.add_routes(app, self._make_pages, page, HttpRoute("openapi", "openapi.json"))
         return app
+
+    @cached_property
+    def _calls_at_once(self) -> dict[str, int]:
+        return {
+            gate: each.calls_at_once
+            for name, each in self._endpoints.items()
+            for gate in (name, queue_gate(name))
+            if each.calls_at_once is not None
+        }
 
     @cached_property
     def _rules(self) -> RuleSettings:
@@ -242,7 +252,7 @@ class Wiring:
         return Alerts(post, table, settings.alerts_per_minute, utc_now)
 
     def _add_front(self, app: func.FunctionApp) -> None:
-        _ = self._storage  # its settings are checked at the start
+        self._account.table(TASKS_TABLE)  # raises SettingsError at the start, not with the first request
         health, api = HttpRoute("health", "health", is_open=True), HttpRoute("api", "{*route}", _METHODS)
         host.add_routes(app, self._callers, health, api)
         if self._services:
@@ -301,10 +311,8 @@ class Wiring:
             host.add_queue(app, queue.replace("-", "_"), queue, receive, starts_runs=True)
 
     def _add_queue_agents(self, app: func.FunctionApp) -> None:
-        sender, ledger = (
-            self._make_sender(PERMISSIONS[AppRole.AGENTS]),
-            RequestLedger(self._requests, utc_now),
-        )
+        sender = self._make_sender(PERMISSIONS[AppRole.AGENTS])
+        ledger = RequestLedger(self._requests, utc_now)
         reads_gates = TASKS_TABLE in self._permissions.tables
         limits = self._gates if reads_gates else CallLimits(self._calls_at_once, utc_now)
         for name in sorted(self._agents.keys() & self._registry.queue_agents):
@@ -335,11 +343,14 @@ class Wiring:
             reserved_for=timedelta(hours=settings.reservation_hours),
             now=utc_now,
         )
-        intake = (storage.table, settings.intake_bounds, utc_now)
-        sweep_run = partial(report_sweep, "supervisor sweep", partial(sweep_once, sweep, *intake))
-        timer("supervisor", settings.supervisor_schedule, sweep_run)
+        bounds = settings.intake_bounds
+        run_sweep = partial(sweep_once, sweep, storage.table, bounds, utc_now)
+        timer(
+            "supervisor", settings.supervisor_schedule, partial(report_sweep, "supervisor sweep", run_sweep)
+        )
         timer("full_sweep", _FULL_SWEEP_SCHEDULE, partial(report_sweep, "full sweep", full_sweep.run))
-        timer("intake", _INTAKE_SCHEDULE, partial(measure_intake, self._peeked, *intake))
+        intake = partial(measure_intake, self._peeked, storage.table, bounds, utc_now)
+        timer("intake", _INTAKE_SCHEDULE, intake)
         timer("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now))
         timer("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary)
         minutes = partial(delete_timed_rows, storage.table, (MINUTES_PARTITION,), "")
