@@ -1,7 +1,7 @@
-"""The services that the application is connected to, as its settings name them.
+"""The connections to Azure services, read from the settings.
 
-Connections follow the Functions host's own convention: `NAME` is a connection string (local runs), or
-`NAME__tableServiceUri` or `NAME__fullyQualifiedNamespace` an address reached with an identity (Azure).
+The names follow the convention of the Functions host: `NAME` is a connection string (local runs);
+`NAME__tableServiceUri` or `NAME__fullyQualifiedNamespace` is an address reached by identity (Azure).
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ class SettingsError(Exception):
 
 @contextmanager
 def connection_string_of(setting: str) -> Iterator[None]:
-    """Name the setting when an SDK can't use its connection string, which is a secret and not shown."""
+    """Turn an SDK's `ValueError` into a `SettingsError` that names the setting, and not its secret text."""
     try:
         yield
     except ValueError:
         raise SettingsError(
-            f"setting {setting} is wrong (not a resource's connection string): set it to that of the portal"
+            f"setting {setting} is wrong (not a resource's connection string): set it to the connection"
+            " string that the portal shows"
         ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """How to reach one Azure service: by connection string, or by address and identity; `setting` says so."""
+    """A connection to one Azure service: a connection string (secret), or an address reached by identity."""
 
     connection_string: str | None = field(repr=False)
     address: str | None
@@ -48,7 +49,7 @@ class Connection:
 
 
 class Environment(BaseSettings):
-    """Reads settings from the environment, by the fields' names in capitals; an empty one is not set."""
+    """Settings read from the environment by the fields' names in capitals. An empty one counts as not set."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -59,7 +60,7 @@ class Environment(BaseSettings):
 
 
 class Connections(Environment):
-    """How each service is reached. The text below each completes "set it to …"."""
+    """The settings of connections. The text below each field completes "set it to …"."""
 
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
@@ -70,7 +71,7 @@ class Connections(Environment):
     state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
     """the client id of the identity for the state store"""
     agent_store: str | None = Field(None, validation_alias="AgentStore", repr=False)
-    """the connection string of the account with the Agents' tables; by default it is the state store's"""
+    """the connection string of the account with the Agents' tables, by default the state store's"""
     agent_store_uri: str | None = Field(None, validation_alias="AgentStore__tableServiceUri")
     """the table address of that account, which is then reached by identity"""
     agent_store_client_id: str | None = Field(None, validation_alias="AgentStore__clientId")
@@ -84,7 +85,7 @@ class Connections(Environment):
     service_bus_client_id: str | None = Field(None, validation_alias="ServiceBusConnection__clientId")
     """the client id of the identity for Service Bus"""
     event_hubs: str | None = Field(None, validation_alias="EventHubConnection", repr=False)
-    """the Event Hubs connection string, if orders come through an event hub, too"""
+    """the Event Hubs connection string, if orders also come through an event hub"""
     event_hubs_namespace: str | None = Field(
         None, validation_alias="EventHubConnection__fullyQualifiedNamespace"
     )
@@ -94,12 +95,12 @@ class Connections(Environment):
 
     @property
     def state_store_connection(self) -> Connection:
-        """How to reach Table Storage."""
+        """Return the connection to the state store."""
         return Connection(self.state_store, self.state_store_uri, self.state_store_client_id)
 
     @property
     def agent_store_connection(self) -> Connection | None:
-        """How to reach the Agents' tables; None when they lie in the state store's account."""
+        """Return the connection to the Agents' tables, None if they are in the state store's account."""
         if self.agent_store is None and self.agent_store_uri is None:
             return None
         return Connection(
@@ -108,12 +109,12 @@ class Connections(Environment):
 
     @property
     def service_bus_connection(self) -> Connection:
-        """How to reach Service Bus."""
+        """Return the connection to Service Bus."""
         return Connection(self.service_bus, self.service_bus_namespace, self.service_bus_client_id)
 
     @property
     def event_hubs_connection(self) -> Connection | None:
-        """How to reach Event Hubs; None when no orders come through one."""
+        """Return the connection to Event Hubs, None if no orders come through one."""
         if self.event_hubs is None and self.event_hubs_namespace is None:
             return None
         return Connection(self.event_hubs, self.event_hubs_namespace, self.event_hubs_client_id)
@@ -128,9 +129,9 @@ def connect_bus(connection: Connection) -> Callable[[], ServiceBusClient]:
 
     @cache
     def client() -> ServiceBusClient:
-        from azure.servicebus.aio import ServiceBusClient  # noqa: PLC0415 - with the first message
+        from azure.servicebus.aio import ServiceBusClient  # noqa: PLC0415 - imported with the first message
 
-        # Without it, each sender and receiver loads the certificates again: 60 ms of the event loop.
+        # Without a shared context, each sender and receiver blocks the event loop for 60 ms to load it.
         trust = ssl.create_default_context()
         if text:
             return ServiceBusClient.from_connection_string(text, ssl_context=trust)

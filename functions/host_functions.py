@@ -1,4 +1,4 @@
-"""The functions as the host knows them: routes, queues, runs and timers; and the host's clock and random ids.
+"""The functions that the host calls: routes, queues, runs and timers. Also the clock, and random ids.
 
 Handlers are arguments. Only decorators of azure-functions are used: they find the installed Durable Functions
 package. In this version, a decorator of Durable Functions must be the innermost one.
@@ -55,15 +55,16 @@ _ENDED = [
 ]
 #: A time before the creation of any instance.
 _FIRST_TIME = datetime(2020, 1, 1, tzinfo=UTC)
-#: Age at which a Durable instance is purged, and seconds of one purge. A run that ended needs no instance.
-_INSTANCES_KEPT_FOR, _PURGE_SECONDS = timedelta(days=1), 240
+#: Age at which a Durable instance is purged. A run that ended needs no instance.
+_INSTANCES_KEPT_FOR = timedelta(days=1)
+_PURGE_SECONDS = 240
 
 _client = ContextVar[df.DurableOrchestrationClient | None]("durable_client", default=None)
 
 
 @contextmanager
 def durable_client(client: df.DurableOrchestrationClient) -> Iterator[None]:
-    """Let the block, and the tasks that it creates, start runs through the client of this invocation."""
+    """Start the runs of the block, and of the asyncio tasks that it creates, through this client."""
     token = _client.set(client)
     try:
         yield
@@ -72,9 +73,9 @@ def durable_client(client: df.DurableOrchestrationClient) -> Iterator[None]:
 
 
 async def start_run(request: RunRequest) -> bool:
-    """Start the Durable instance of a run. An instance of this id that is running has no further effect.
+    """Start the Durable instance of a run. If an instance of this id is running, nothing changes.
 
-    Return False if the current function has no Durable client. Raises `NotHandledError`: it may be started.
+    Return False if the current function has no Durable client. After a `NotHandledError`, it may be started.
     """
     client = _client.get()
     if client is None:
@@ -125,7 +126,7 @@ def add_submission(
     )
     @app.durable_client_input(client_name="client")
     async def submission(
-        messages: List[func.ServiceBusMessage],  # noqa: UP006 - as above
+        messages: List[func.ServiceBusMessage],  # noqa: UP006 - the worker recognises a batch by `List`
         client: df.DurableOrchestrationClient,
     ) -> None:
         with durable_client(client):
@@ -157,7 +158,7 @@ def add_hub(
     )
     @app.durable_client_input(client_name="client")
     async def ingestion(
-        events: List[func.EventHubEvent],  # noqa: UP006 - as above
+        events: List[func.EventHubEvent],  # noqa: UP006 - the worker recognises a batch by `List`
         client: df.DurableOrchestrationClient,
     ) -> None:
         if events:
@@ -174,9 +175,9 @@ def add_queue(
     starts_runs: bool = False,
     seconds: float | None = None,
 ) -> None:
-    """Add a function that retries a message of a queue for `seconds`, by default within its lock.
+    """Add the function of a queue. It retries a message for `seconds`, by default within its lock.
 
-    With `starts_runs`, it has the Durable client. After an error the host delivers the message again.
+    With `starts_runs`, it has the Durable client. After an error, the host delivers the message again.
     """
 
     async def receive_message(message: func.ServiceBusMessage) -> None:
@@ -206,7 +207,7 @@ def add_agent(app: func.FunctionApp, agent: QueueAgent) -> None:
 
 
 def add_routes(app: func.FunctionApp, make: Callable[[], ASGIApp], *routes: HttpRoute) -> None:
-    """Add a function for each route; one application, made at its first request, answers all."""
+    """Add a function for each route. One application, made with the first request, answers all routes."""
     answer = http_handler(make)
     for each in routes:
         level = func.AuthLevel.ANONYMOUS if each.is_open else func.AuthLevel.FUNCTION
@@ -231,7 +232,7 @@ def add_purge(
 ) -> None:
     """Add the timer that purges the Durable instances of old runs.
 
-    It raises nothing, as the next purge continues.
+    It raises nothing, because the next purge continues.
     """
 
     @app.function_name("purge")

@@ -1,6 +1,6 @@
 """The roles of applications: one application has all roles, or each role is an application of its own.
 
-The composition root gives a role only the functions, tables and queues of this table. So do the templates.
+The composition root and the templates grant a role only the functions, tables and queues listed here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AppRole(StrEnum):
     FRONT = "front"
     #: Records orders, runs their steps, and calls the services of the Agents that are activities.
     SCHEDULER = "scheduler"
-    #: Serves the Agents behind queues. It knows no task but what a request says.
+    #: Serves the Agents behind queues. It reads no task, only requests.
     AGENTS = "agents"
     #: Recovers overdue tasks, alerts operators, and carries out their actions.
     SUPERVISOR = "supervisor"
@@ -43,7 +43,7 @@ class QueueKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """Functions (`*` for any name), tables, queues, the Durable client and the event hub of roles."""
+    """The functions (`*` for any name), tables, queues, Durable client and event hub that roles may use."""
 
     functions: frozenset[str]
     tables: frozenset[str]
@@ -63,7 +63,7 @@ class Permissions:
 
 _EVERY_QUEUE = frozenset(QueueKind)
 _STATE_TABLES = frozenset({"Tasks", "Rejected"})
-#: The tables of the Agents behind queues. With an application for each role, their account is another one.
+#: The tables of the Agents behind queues. With an application for each role, they have their own account.
 AGENT_TABLES = ("AgentRequests",)
 
 PERMISSIONS: Mapping[AppRole, Permissions] = {
@@ -71,7 +71,7 @@ PERMISSIONS: Mapping[AppRole, Permissions] = {
         functions=frozenset({"health", "api", "docs", "openapi", "services"}),
         tables=frozenset({"Tasks"}),
         receives=frozenset(),
-        # A cancelled task may end at once, which is announced and counted.
+        # A cancel may end a task at once. The front announces this end.
         sends=_EVERY_QUEUE - {QueueKind.AGENT_REQUESTS, QueueKind.AGENT_REPLIES},
     ),
     AppRole.SCHEDULER: Permissions(
@@ -81,7 +81,7 @@ PERMISSIONS: Mapping[AppRole, Permissions] = {
         ),
         tables=_STATE_TABLES,
         receives=frozenset({QueueKind.SUBMISSIONS, QueueKind.SCHEDULER_REQUESTS, QueueKind.AGENT_REPLIES}),
-        # An order that waits for another try goes back to its queue.
+        # An order that is tried again later is sent to its queue again.
         sends=_EVERY_QUEUE - {QueueKind.AGENT_REPLIES},
         has_durable_client=True,
         reads_hub=True,
@@ -99,7 +99,7 @@ PERMISSIONS: Mapping[AppRole, Permissions] = {
             | {"docs", "openapi"}
         ),
         tables=_STATE_TABLES | {*AGENT_TABLES},
-        # A dead-letter queue is its queue's, and what was rejected is sent again to where it was.
+        # Includes each queue's dead letters. Operators send rejected messages to their queues again.
         receives=_EVERY_QUEUE,
         sends=_EVERY_QUEUE,
     ),

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 _log = logging.getLogger(__name__)
 
 _ISSUE_SECONDS = 10
-#: A token is renewed at this time before its end, or after half of its life.
+#: A token is renewed this long before its end, but not before half of its life.
 _RENEWED_BEFORE = timedelta(minutes=5)
 #: Time between two attempts to renew a token that is still valid.
 _RENEWAL_PAUSE = timedelta(seconds=30)
@@ -61,7 +61,7 @@ class HeaderKey:
 
 
 class BearerToken:
-    """A cached token for one scope, renewed by one call; others wait only if there is no valid token."""
+    """A cached token for one scope. One call renews it; others wait only without a valid token."""
 
     def __init__(self, scope: str, issuer: TokenIssuer, now: Callable[[], datetime]) -> None:
         self._scope, self._issuer, self._now = scope, issuer, now
@@ -75,7 +75,7 @@ class BearerToken:
         return {"Authorization": f"Bearer {token.text}"}
 
     def forget(self) -> None:
-        """Issue another token next time: the service has rejected this one."""
+        """Discard the token, because the service rejected it."""
         self._token = None
 
     def _current(self) -> Token | None:
@@ -103,7 +103,7 @@ class BearerToken:
 
 
 class ManagedIdentity:
-    """Issues tokens to the identity with a client id, or to the only one; it connects at its first use."""
+    """Issues tokens to the identity `client_id`, by default the only one. It connects at its first use."""
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id

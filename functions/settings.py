@@ -27,18 +27,19 @@ _MOST_INTAKE_BYTES = 1024**3 * 8 // 10
 #: The longest time that a circuit stays open, unless BREAKER_OPEN_SECONDS is longer.
 _LONGEST_OPENING = timedelta(seconds=30)
 _HOST_JSON = Path(__file__).parents[1] / "host.json"
+#: Not `json`: the host also accepts comments in this file.
 _TIMEOUT = re.compile(r'"functionTimeout" *: *"(\d+):(\d\d):(\d\d)"')
 
 
 def parts(text: object, *, separator: str = ",") -> object:
-    """Read `a,b`; a value of another type stays as it is."""
+    """Split `a,b`. Return a value of another type unchanged."""
     if not isinstance(text, str):
         return text
     return tuple(part.strip() for part in text.split(separator) if part.strip())
 
 
 def pairs(text: object, *, separator: str = ",") -> object:
-    """Read `name=value,name=value`."""
+    """Split `name=value,name=value`. Return a value of another type unchanged."""
     read = parts(text, separator=separator)
     return dict(part.split("=", 1) for part in read) if isinstance(read, tuple) else read
 
@@ -63,22 +64,22 @@ Names = Annotated[frozenset[str], NoDecode, BeforeValidator(parts)]
 
 
 class Settings(Connections):
-    """The application's settings; times are in seconds. The text below each completes "set it to …"."""
+    """The application's settings; times are in seconds. The text below each field completes "set it to …"."""
 
     roles: Annotated[frozenset[AppRole], NoDecode, BeforeValidator(parts)] = Field(
         frozenset(AppRole), min_length=1
     )
-    """what this application is for, separated by commas: front, scheduler, agents, supervisor"""
+    """the roles of this application, separated by commas: front, scheduler, agents, supervisor"""
     event_hub_name: str = Field("order-events", min_length=1)
     """the name of the event hub"""
     event_hub_consumer_group: str = Field("ingestion", min_length=1)
-    """the consumer group that only this application reads the event hub with"""
+    """the consumer group of the event hub that only this application uses"""
     state_shards: int = Field(16, ge=1, le=256)
     """the number of partitions of the state store, from 1 to 256; fixed once the table exists"""
     pick_up_seconds: float = Field(60, gt=0, le=86_400)
     """the seconds in which a requested run must start a step"""
     steps_at_once: int = Field(16, ge=1, le=100)
-    """the calls of one task that one run has under way"""
+    """the calls that one run of a task makes at the same time"""
     run_seconds: float = Field(240, ge=30, le=86_400)
     """the seconds of one run, at least 30 fewer than host.json's functionTimeout"""
     defer_hours: float = Field(6, gt=0, le=168)
@@ -88,11 +89,11 @@ class Settings(Connections):
     step_seconds: Annotated[dict[str, StepSeconds], NoDecode, BeforeValidator(pairs)] = Field(
         default_factory=dict
     )
-    """the complete-by limits to change, by the workflow's name and the step's, such as orders.payment=30"""
+    """the time limits of steps to change, by workflow and step, such as orders.payment=30"""
     agents_elsewhere: Names = frozenset()
     """the Agents behind queues that other processes serve, separated by commas"""
     agents_client_id: str | None = None
-    """the client id of the identity whose tokens Agents show to their services"""
+    """the client id of the identity whose tokens Agents send to their services"""
     retry: Annotated[Retry, NoDecode, BeforeValidator(_retry_of)] = Retry()
     """the waits between attempts of a call, such as first=0.2,factor=2,longest=10"""
     breaker_failures: int = Field(5, ge=1)
@@ -110,7 +111,7 @@ class Settings(Connections):
     skew_seconds: float = Field(5, ge=0, le=10)
     """the seconds that clocks may differ"""
     reservation_hours: float = Field(48, ge=36, le=8_760)
-    """the hours for which the id of an order stays reserved that is not recorded"""
+    """the hours for which an id stays reserved while its order is not recorded"""
     retention_days: float = Field(30, gt=0, le=36_500)
     """the days that finished tasks are kept"""
     alert_webhook_url: Destination | None = Field(None, repr=False)
@@ -118,7 +119,7 @@ class Settings(Connections):
     alert_format: Literal["generic", "teams"] | None = None
     """generic or teams; by default the address decides"""
     alerts_per_minute: int = Field(20, ge=0)
-    """the alerts that are posted singly in a minute; the others are counted in one summary"""
+    """the alerts that are posted one by one in a minute; a summary counts the others"""
     auth_mode: Literal["keys", "easyauth", "local"] = "keys"
     """keys, easyauth where the platform's sign-in (Easy Auth) is on, or local on a developer's machine"""
     rate_per_minute: int = Field(6_000, ge=1)
@@ -126,7 +127,7 @@ class Settings(Connections):
     requests_in_flight: int = Field(200, ge=1)
     """a caller's requests in flight, per instance"""
     intake_most_seconds: float = Field(900, ge=1, le=604_800)
-    """the seconds that orders may wait to be recorded before new ones get 429"""
+    """the seconds that an order may wait to be recorded; after a longer wait, new orders get 429"""
     sample_services: bool = False
     """1 to serve the sample services, or 0"""
     application_insights_connection: str | None = Field(
@@ -136,7 +137,7 @@ class Settings(Connections):
     application_insights_authentication: Annotated[
         dict[str, str], NoDecode, BeforeValidator(partial(pairs, separator=";"))
     ] = Field(default_factory=dict, validation_alias="APPLICATIONINSIGHTS_AUTHENTICATION_STRING")
-    """Authorization=AAD;ClientId=… (an identity's), or leave it out"""
+    """Authorization=AAD;ClientId=… with the client id of an identity, or leave it out"""
     otlp_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
     """the address of an OTLP/HTTP endpoint, such as http://localhost:4318"""
     service_name: str = Field("scheduler-agent-supervisor", validation_alias="OTEL_SERVICE_NAME")
@@ -146,7 +147,7 @@ class Settings(Connections):
 
     @property
     def has_all_roles(self) -> bool:
-        """Whether this one application has every role: only then does it make its tables itself."""
+        """Return whether this application has every role. Only then does it create its tables."""
         return self.roles == frozenset(AppRole)
 
     @property
@@ -177,12 +178,12 @@ class Settings(Connections):
 
     @property
     def application_insights(self) -> ApplicationInsights | None:
-        """Where telemetry goes in Azure, if anywhere."""
+        """Return the component that receives telemetry in Azure, if one is set."""
         if self.application_insights_connection is None:
             return None
-        how = self.application_insights_authentication
-        by_identity = how.get("Authorization") == "AAD"
-        return ApplicationInsights(self.application_insights_connection, by_identity, how.get("ClientId"))
+        given = self.application_insights_authentication
+        by_identity = given.get("Authorization") == "AAD"
+        return ApplicationInsights(self.application_insights_connection, by_identity, given.get("ClientId"))
 
 
 def load_settings() -> Settings:
@@ -190,15 +191,17 @@ def load_settings() -> Settings:
     try:
         settings = Settings()
     except ValidationError as error:
-        name, what = faults_of(error)[0]
+        name, fault = faults_of(error)[0]
         meanings = {field.validation_alias: field.description for field in Settings.model_fields.values()}
         fix = f": set it to {meanings[name]}" if name in meanings else ""
-        raise SettingsError(f"setting {name} {what}{fix}") from None
+        raise SettingsError(f"setting {name} {fault}{fix}") from None
     timeout = _TIMEOUT.search(_HOST_JSON.read_text("utf-8")) if _HOST_JSON.exists() else None
-    longest = None if timeout is None else sum(int(timeout[n]) * 60 ** (3 - n) for n in (1, 2, 3)) - 30
-    if longest is not None and longest < settings.run_seconds:
-        text = f"setting RUN_SECONDS is wrong ({timeout and timeout[0]}): set it to at most {longest}"
-        raise SettingsError(text)
+    if timeout is not None:
+        hours, minutes, seconds = map(int, timeout.groups())
+        longest = timedelta(hours=hours, minutes=minutes, seconds=seconds) - timedelta(seconds=30)
+        if longest < timedelta(seconds=settings.run_seconds):
+            text = f"setting RUN_SECONDS is wrong ({timeout[0]}): set it to at most"
+            raise SettingsError(f"{text} {longest.total_seconds():.0f}")
     if settings.roles == {AppRole.AGENTS}:
         if settings.agent_store_connection is None:
             raise SettingsError(
@@ -224,7 +227,7 @@ def load_settings() -> Settings:
 
 
 def faults_of(error: ValidationError) -> list[tuple[str, str]]:
-    """Name each setting that is missing or wrong, and say what is wrong with it; its value is not shown."""
+    """Return the name and the fault of each setting that is missing or wrong, without its value."""
     return [
         (
             str(each["loc"][0]),

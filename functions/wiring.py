@@ -344,10 +344,9 @@ class Wiring:
             now=utc_now,
         )
         bounds = settings.intake_bounds
-        run_sweep = partial(sweep_once, sweep, storage.table, bounds, utc_now)
-        timer(
-            "supervisor", settings.supervisor_schedule, partial(report_sweep, "supervisor sweep", run_sweep)
-        )
+        sweep_tasks = partial(sweep_once, sweep, storage.table, bounds, utc_now)
+        sweep_run = partial(report_sweep, "supervisor sweep", sweep_tasks)
+        timer("supervisor", settings.supervisor_schedule, sweep_run)
         timer("full_sweep", _FULL_SWEEP_SCHEDULE, partial(report_sweep, "full sweep", full_sweep.run))
         intake = partial(measure_intake, self._peeked, storage.table, bounds, utc_now)
         timer("intake", _INTAKE_SCHEDULE, intake)
