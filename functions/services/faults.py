@@ -1,4 +1,4 @@
-"""The fault switches of the sample services: what goes wrong with which calls, and the table of those set."""
+"""The fault switches of the sample services, and the table of the faults that are set."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ EVERY_ID = "*"
 class CallFault(StrEnum):
     """How a call goes wrong."""
 
-    #: It is delayed, and its work is done late.
+    #: The call is delayed, and then done.
     SLOW = "slow"
     #: Nothing is done, and the answer is 503.
     FAIL = "fail"
-    #: Nothing is done, and the answer is 504.
+    #: Nothing is done, and the answer is 504 after a delay.
     HANG = "hang"
     #: The work is done, but the caller gets 504 instead of the answer.
     LOSE_ANSWER = "lose-answer"
-    #: Nothing is done, and all but an undo is refused with 422, which is permanent.
+    #: Every call but an undo is refused with 422, which is permanent.
     REFUSE = "refuse"
-    #: Nothing is done, and an undo (`DELETE`) is refused with 422, which is permanent.
+    #: An undo (`DELETE`) is refused with 422, which is permanent.
     REFUSE_UNDO = "refuse-undo"
 
 
-#: The answer to a call that goes wrong; a slow one has its own.
+#: The status of each fault. A slow call has the status of its service.
 _STATUSES = {
     CallFault.FAIL: HTTPStatus.SERVICE_UNAVAILABLE,
     CallFault.HANG: HTTPStatus.GATEWAY_TIMEOUT,
@@ -54,7 +54,7 @@ _STATUSES = {
 
 
 class Fault(BaseModel):
-    """One fault switch: what goes wrong, for how many calls (null: for all), after a delay in seconds."""
+    """One fault: its kind, the number of calls (null: all), and the delay in seconds."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -63,7 +63,7 @@ class Fault(BaseModel):
     seconds: Annotated[float, PLAIN_NUMBER, Field(ge=0, le=120)] = 0
 
     @model_validator(mode="after")
-    def _is_felt(self) -> Self:
+    def _check_seconds(self) -> Self:
         if self.kind in {CallFault.SLOW, CallFault.HANG} and self.seconds == 0:
             raise ValueError(f"kind '{self.kind}' needs seconds")
         return self
@@ -109,7 +109,7 @@ class Faults:
         ]
 
     async def take(self, service: str, resource_id: str, method: str) -> Fault | None:
-        """Return the fault for this call, and count it; the resource's own comes before `EVERY_ID`'s."""
+        """Return the fault of this call, and count the call. A resource's fault comes before `EVERY_ID`."""
         while not await self._is_quiet(service):
             row = await self._find(service, resource_id, method)
             if row is None:
@@ -119,7 +119,7 @@ class Faults:
         return None
 
     async def _is_quiet(self, service: str) -> bool:
-        """Return whether the service had no faults a second ago, so that few calls wait for the table."""
+        """Return whether the service has no faults. The answer of the table is valid for a second."""
         now = self._now()
         quiet_at = self._quiet_at.get(service, _NEVER)
         if self._set_at.get(service, _NEVER) < quiet_at <= now < quiet_at + timedelta(seconds=1):
@@ -165,7 +165,7 @@ _RESOURCE = re.compile(rf"{SERVICES_PATH}/(?P<service>[^/]+)/(?P<id>{RESOURCE_ID
 
 
 class FaultyCalls:
-    """Handles calls as the set fault says; an answer is lost as a gateway loses it, by 504."""
+    """Applies the faults to calls. A caller whose answer is lost gets 504, as from a gateway."""
 
     def __init__(self, app: ASGIApp, *, services: Collection[str], faults: Faults) -> None:
         self._app = app
@@ -184,7 +184,7 @@ class FaultyCalls:
         called = _RESOURCE.fullmatch(scope["path"]) if scope["type"] == "http" else None
         if called is None or called["service"] not in self._services:
             return None
-        # Faults are set by a task's id alone: its birth is known only once it is admitted.
+        # Faults are set by a task's id alone: its run id is known only after admission.
         return await self._faults.take(called["service"], called["id"].partition(".")[0], scope["method"])
 
     async def _fail(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,6 @@
-"""The resources of a sample service: a row each."""
+"""The resources of a sample service, one row each."""
 
-# ruff: noqa: I002 - FastAPI needs the body's model itself, which is the service's and has no global name
+# ruff: noqa: I002 - FastAPI cannot find the body's model by its name, because it is a local variable
 
 import json
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Resources:
         return HTTPStatus.CREATED if change.kind == "insert" else HTTPStatus.NO_CONTENT
 
     async def delete(self, resource_id: str) -> None:
-        """Undo the resource, even before it is created: from now on, the tombstone refuses it."""
+        """Undo the resource. Its tombstone also prevents a later creation."""
         tombstone = {"UndoneAt": self._time(), "ChangedAt": self._time()}
         change = RowChange("merge", resource_id, tombstone)
         await write(self._table, _task_of(resource_id), [change])
@@ -81,15 +81,15 @@ def add_booking_routes(router: APIRouter, bookings: Resources, service: SampleSe
         content = order.model_dump(mode="json") | service.confirm(resource_id, order)
         status = await bookings.put(resource_id, content)
         if status is HTTPStatus.GONE:
-            raise ProblemError(status, "This was undone and can't be made again.")
+            raise ProblemError(status, "The resource was undone and cannot be created again.")
         return Response(status_code=status)
 
     @router.get("/{resource_id}")
     async def get(resource_id: ResourceId) -> Json:
-        """Show the booking, even when it is undone; by a task's id alone, the one that it made last."""
+        """Return the booking, also after its undo. A task's id alone finds its newest booking."""
         found = await bookings.find(resource_id) or service.default
         if found is None:
-            raise ProblemError(HTTPStatus.NOT_FOUND, "There is no such resource.")
+            raise ProblemError(HTTPStatus.NOT_FOUND, "Resource not found.")
         return found
 
     if service.default is not None:

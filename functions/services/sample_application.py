@@ -25,7 +25,7 @@ FaultyId = Annotated[str, Path(pattern=rf"^\*$|{TASK_ID_PATTERN}")]
 
 
 class CheckedBodies:
-    """Reads and checks the bodies of requests for `ReadRoute`s, because no `Guard` does it here."""
+    """Reads and checks the bodies of requests for `ReadRoute`, as `Guard` does in the other applications."""
 
     def __init__(self, app: ASGIApp, *, limit: BodyLimit) -> None:
         self._app = app
@@ -61,7 +61,7 @@ def _fault_routes(services: Collection[str], faults: Faults) -> APIRouter:
 
     def check(service: str) -> None:
         if service not in services:
-            raise ProblemError(HTTPStatus.NOT_FOUND, f"The services are {', '.join(services)}.")
+            raise ProblemError(HTTPStatus.NOT_FOUND, f"Service not found: use one of {', '.join(services)}.")
 
     @router.get("/faults")
     async def show() -> list[FaultView]:
@@ -70,7 +70,7 @@ def _fault_routes(services: Collection[str], faults: Faults) -> APIRouter:
 
     @router.put("/{service}/faults/{resource_id}", status_code=HTTPStatus.NO_CONTENT)
     async def put(service: str, resource_id: FaultyId, fault: Fault) -> None:
-        """Set the fault, replacing the one that is set, if any."""
+        """Set the fault. It replaces an earlier one."""
         check(service)
         await faults.set(service, resource_id, fault)
 

@@ -16,7 +16,7 @@ FAULTS_TABLE = "ServiceFaults"
 
 SERVICES_PATH = "/api/services"
 
-#: Names become names of tables; these are the state store's own, or have a meaning in the path.
+#: A name is also the name of a table. Taken are tables of the state store, and a word of the path.
 _NAME = re.compile("[a-z]{3,32}")
 _TAKEN = frozenset({"tasks", "rejected", "faults"})
 
@@ -37,16 +37,16 @@ class SampleService:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or self.name in _TAKEN:
             raise DefinitionError(
-                f"sample service '{self.name}': its name must be 3 to 32 letters from a to z, and neither of"
+                f"sample service '{self.name}': its name must be 3 to 32 letters from a to z, and none of"
                 f" {', '.join(sorted(_TAKEN))}"
             )
 
     @property
     def table(self) -> str:
-        """The table with the service's resources."""
+        """Return the name of the table with the service's resources."""
         return self.name.capitalize()
 
 
 def service_tables(services: Collection[SampleService]) -> tuple[str, ...]:
-    """Name the tables that must exist for the sample services, if there are any."""
+    """Return the names of the tables that the sample services need."""
     return (FAULTS_TABLE, *(service.table for service in services)) if services else ()

@@ -1,4 +1,4 @@
-"""Starts the export of telemetry, if it is set; the SDK, a second of a start, is imported only then.
+"""Starts the export of telemetry, if a receiver is set. Only then is the SDK imported, which takes a second.
 
 Telemetry is sent to Application Insights, to an OTLP endpoint, to both, or nowhere.
 """
@@ -23,12 +23,12 @@ from opentelemetry.trace import get_tracer_provider
 from functions.telemetry.instruments import FACTS, Fact, Field
 from functions.telemetry.spans import attributes, facts_of
 
-#: The instrumentation of the Azure Monitor distribution, none of which has an allow-list.
+#: The instrumentations of the Azure Monitor distribution. They are disabled, as they have no allow-list.
 _INSTRUMENTED = (
     *("azure_sdk", "django", "fastapi", "flask", "httpx", "httpx2", "psycopg2", "requests", "urllib"),
     "urllib3",
 )
-#: The fields of every log record. Fields that a caller adds by `extra=` are not on the allow-list.
+#: The fields of every log record. Fields that a caller adds by `extra=` are not exported.
 _OWN = frozenset(vars(logging.makeLogRecord({})))
 
 
@@ -43,17 +43,17 @@ class ApplicationInsights:
 
 def export_telemetry(service_name: str, component: ApplicationInsights | None, *, to_otlp: bool) -> None:
     """Export to Application Insights, an OTLP endpoint, both or nowhere. Raises `ValueError`."""
-    # The application's own loggers lie below this one; other libraries' lines may quote what they handle.
+    # The parent of the application's loggers. Lines of libraries may quote payloads and are not exported.
     logger = logging.getLogger("functions")
     if component is not None:
         export_to_azure_monitor(component, logger, to_otlp=to_otlp)
     elif to_otlp:
-        from functions.telemetry.otlp import export_to_otlp  # noqa: PLC0415 - see above
+        from functions.telemetry.otlp import export_to_otlp  # noqa: PLC0415 - slow
 
         export_to_otlp(logger, service_name)
     else:
         return
-    # Before the SDK itself does so and waits for them.
+    # Runs before the SDK's own exit handlers, which wait without a limit.
     providers: Sequence[Any] = (get_tracer_provider(), get_meter_provider(), get_logger_provider())
     atexit.register(shut_down, [each.shutdown for each in providers if hasattr(each, "shutdown")])
     for handler in logger.handlers:
@@ -61,13 +61,13 @@ def export_telemetry(service_name: str, component: ApplicationInsights | None, *
 
 
 def export_to_azure_monitor(component: ApplicationInsights, logger: logging.Logger, *, to_otlp: bool) -> None:
-    """Send spans, metrics and `logger`'s lines, which the host then no longer sends. Raises `ValueError`."""
-    from azure.identity import ManagedIdentityCredential  # noqa: PLC0415 - see above
-    from azure.monitor.opentelemetry import configure_azure_monitor  # noqa: PLC0415 - see above
+    """Send spans, metrics and the lines of `logger`, now without the host. Raises `ValueError`."""
+    from azure.identity import ManagedIdentityCredential  # noqa: PLC0415 - slow
+    from azure.monitor.opentelemetry import configure_azure_monitor  # noqa: PLC0415 - slow
 
     beside: dict[str, Any] = {}
     if to_otlp:
-        from functions.telemetry.otlp import exporters  # noqa: PLC0415 - see above
+        from functions.telemetry.otlp import exporters  # noqa: PLC0415 - slow
 
         spans, records, metrics = exporters()
         beside = {"span_processors": [spans], "log_record_processors": [records], "metric_readers": [metrics]}
@@ -86,7 +86,7 @@ def export_to_azure_monitor(component: ApplicationInsights, logger: logging.Logg
 
 
 def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = 2.0) -> None:
-    """Run `shutdowns`, which send the rest, side by side, for `within` seconds at most."""
+    """Run `shutdowns` in parallel for at most `within` seconds. Each sends its remaining telemetry."""
     until = monotonic() + within
     threads = [Thread(target=each, name="flush telemetry", daemon=True) for each in shutdowns]
     for thread in threads:
@@ -96,10 +96,10 @@ def shut_down(shutdowns: Sequence[Callable[[], None]], *, within: float = 2.0) -
 
 
 class AllowedFields(logging.Filter):
-    """Exports a record's text, its spans' facts, an exception's class and place, not its text."""
+    """Limits a log record to its text, the facts of its spans, and an exception's class and place."""
 
     def filter(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Make the record that is exported; the one that other handlers get stays as it is."""
+        """Return the copy that is exported. Other handlers get the record unchanged."""
         exported = copy.copy(record)
         exported.__dict__ = {name: value for name, value in vars(record).items() if name in _OWN}
         exported.exc_info = exported.exc_text = None

@@ -35,12 +35,12 @@ EVENT_AGE = METER.create_histogram(
 
 
 class Field(StrEnum):
-    """A fact's name; where OpenTelemetry's semantic conventions have one, it is theirs."""
+    """The name of a fact, from OpenTelemetry's semantic conventions where they have one."""
 
     TASK = "task.id"
     WORKFLOW = "task.workflow"
     EPOCH = "task.epoch"
-    #: Where the task ended: its `ProcessState`.
+    #: The `ProcessState` in which the task ended.
     STATE = "task.state"
     STEP = "step.name"
     #: The number of the item of a for-each step, from 0.
@@ -50,23 +50,23 @@ class Field(StrEnum):
     OUTCOME = "step.outcome"
     #: The name of an event of the Supervisor or of an operator.
     DECISION = "task.decision"
-    #: Makes a log record an event, which goes to a table of its own in Application Insights; its name there.
+    #: The name of an event. Application Insights stores a log record with it in a table of events.
     EVENT = "microsoft.custom_event.name"
-    #: The operator who acted, as callers are named.
+    #: The name of the operator who acted.
     OPERATOR = "operator.name"
-    #: What the operator acted on, by its address below `api/ops`.
+    #: The object of the operator's action, by its path below `api/ops`.
     TARGET = "operator.target"
     #: The remote service, by its Agent's name; its address is not exported.
     SERVICE = "peer.service"
     #: The queue that a message came from.
     QUEUE = "messaging.destination.name"
     METHOD = "http.request.method"
-    #: The route that took an HTTP request, with the names of its parameters, not their values.
+    #: The route of an HTTP request, with the names of its parameters instead of their values.
     ROUTE = "http.route"
     STATUS = "http.response.status_code"
-    #: The class of an exception; its text may quote anything.
+    #: The class of an exception. Its text may contain secrets and is not exported.
     ERROR = "error.type"
-    #: Where an exception came from: files, lines and code, without its text.
+    #: The traceback of an exception: files, lines and code, without its text.
     FRAMES = "error.frames"
 
 
@@ -74,14 +74,14 @@ type Fact = str | int | float
 type Facts = Mapping[Field, Fact]
 
 
-#: Under this attribute a log record brings facts of its own; their names are on the allow-list, too.
+#: The attribute of a log record with further facts. They are exported, too.
 FACTS = "facts"
 
 _log = logging.getLogger(__name__)
 
 
 def record_action(who: str, action: str, target: str) -> None:
-    """Record an operator's action when it is done, without the reason, which is free text."""
+    """Log an operator's completed action, without the reason, which is free text."""
     event = "operator action"  # in Application Insights, no other line becomes an event
     facts: Facts = {Field.EVENT: event, Field.OPERATOR: who, Field.DECISION: action, Field.TARGET: target}
     _log.info("%s: %s %s by %s", event, action, target, who, extra={FACTS: facts})

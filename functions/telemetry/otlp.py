@@ -33,7 +33,7 @@ def exporters() -> tuple[BatchSpanProcessor, BatchLogRecordProcessor, PeriodicEx
 
 
 def export_to_otlp(logger: logging.Logger, service: str) -> None:
-    """Send spans, metrics and what `logger` and those below it write, under the name `service`."""
+    """Send spans, metrics and the lines of `logger` and its children, under the name `service`."""
     resource = Resource.create({SERVICE_NAME: service})
     span_exporter, record_exporter, metric_exporter = exporters()
     spans = TracerProvider(resource=resource)

@@ -1,8 +1,8 @@
-"""Spans of our own, and the trace that they pass on as W3C `traceparent`: on messages, requests and records.
+"""The application's spans. Messages, requests and records pass their trace on as W3C `traceparent`.
 
-They carry facts of the allow-list only. `tracestate`, which may be of any length, is not passed on. Durable
-Functions passes Python no trace, so it is recorded with the order. The start of an epoch, such as a recovery,
-is a span of another trace, to which the epoch's spans are linked.
+Spans have facts of the allow-list only. `tracestate`, which may be of any length, is not passed on. Durable
+Functions passes Python no trace, so it is recorded with the order. The span of an operator's action, an event
+or a cancellation is in the trace of its request, and linked to the trace of the order.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def facts_of(context: Context) -> Facts:
 
 
 def current_traceparent() -> str | None:
-    """Write the current span as 55 characters, or give None when there is no trace."""
+    """Return the `traceparent` of the current span (55 characters), None without a trace."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier)
     return carrier.get(TRACEPARENT)
@@ -103,30 +103,30 @@ def trace_headers(traceparent: str | None) -> dict[str, str]:
 
 
 def context_of(traceparent: object) -> Context:
-    """Make the context below a span elsewhere; without a usable `traceparent`, that of a new trace."""
+    """Return the context below a remote span. Without a usable `traceparent`, it begins a new trace."""
     carrier = {TRACEPARENT: traceparent} if isinstance(traceparent, str) else {}
     return _W3C.extract(carrier, Context())
 
 
 def links_to(traceparent: str | None) -> list[Link]:
-    """Link to a span of another trace, if there is one."""
+    """Return the link to a span of another trace, if there is one."""
     linked = get_current_span(context_of(traceparent)).get_span_context()
     return [Link(linked)] if linked.is_valid else []
 
 
 def message_span(queue: str, properties: Mapping[str, Any] | None) -> AbstractContextManager[Span]:
-    """Follow the work on one message of `queue`, in the trace that its sender put into its `properties`."""
+    """Return the span of one message of `queue`, in the trace of its sender (in `properties`)."""
     parent = context_of((properties or {}).get(TRACEPARENT))
     return span(f"process {queue}", {Field.QUEUE: queue}, kind=SpanKind.CONSUMER, parent=parent)
 
 
-#: Where a request's scope holds the trace of the host's own span, empty when it has none.
+#: The key of a request's scope for the trace of the host's span, if the host made one.
 HOST_TRACE = "azure_functions.trace_context"
 
 
 @contextmanager
 def request_span(scope: Scope, send: Send) -> Iterator[Send]:
-    """Trace a request, below the host's span if there is one; yield the sender of the answer."""
+    """Trace a request, below the host's span if there is one. Yield the function that sends the answer."""
     hosts = getattr(scope.get(HOST_TRACE), "trace_parent", None)
     kind = SpanKind.INTERNAL if hosts else SpanKind.SERVER
     method: str = scope["method"]
@@ -141,7 +141,7 @@ def request_span(scope: Scope, send: Send) -> Iterator[Send]:
 
         yield answer
         route = getattr(scope.get("route"), "path", None)
-        if isinstance(route, str):  # a path without a route may hold anything, and is not recorded
+        if isinstance(route, str):  # a path without a route may contain anything, and is not recorded
             begun.set_attribute(Field.ROUTE, route)
             begun.update_name(f"{method} {route}")
 

@@ -1,4 +1,4 @@
-"""Counts of tasks and steps, made where each change passes once: when it is written. Times are UTC.
+"""Counts of tasks and steps, made when a change is written. Times are UTC.
 
 A crash between the write of a change and its count loses the count.
 """
@@ -23,7 +23,7 @@ from functions.telemetry.spans import attributes
 
 _log = logging.getLogger(__name__)
 
-#: The time for which rows are kept that cannot be written: the console shows one hour.
+#: Rows that cannot be written are kept for this time: the console shows one hour.
 _KEPT_FOR = timedelta(hours=1)
 #: Seconds over which the processes spread their writes after a minute.
 _SPREAD_SECONDS = 10
@@ -106,7 +106,7 @@ class TaskCounts:
             self._rows.append(_Row(minute, self._new_id()))
         self._rows[-1].counts[counter] += 1
         if self._writing is None or self._writing.done():
-            # It writes counts of many tasks, so it has no context of one of them.
+            # The empty context prevents that its log lines get the facts of the current task.
             self._writing = asyncio.create_task(self._write_each_minute(), context=Context())
 
     async def _write_each_minute(self) -> None:

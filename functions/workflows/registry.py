@@ -26,7 +26,7 @@ class Registration:
 
     `agents` are the classes of its own Agents; every other Agent of its steps is a `RestAgent`. `services`
     are sample services, which are served only with the setting `SAMPLE_SERVICES`. Raises `DefinitionError`
-    for a single part in the place of a tuple.
+    if `services` or `older` is no tuple.
     """
 
     workflow: Workflow[Any]

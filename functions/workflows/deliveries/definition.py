@@ -1,7 +1,7 @@
 """The workflow `deliveries`: a task is processed as soon as its delivery is scheduled.
 
-After the check of the account, the package is labelled and, for a dropoff outside of the service area, a
-carrier's transport is quoted, side by side. Then a drone is assigned, and the delivery is scheduled.
+After the check of the account, the package is labelled. At the same time, a carrier quotes the transport to a
+dropoff outside the service area. Then a drone is assigned, and the delivery is scheduled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functions.workflows.deliveries.models import Assignment, Delivery, Label, Q
 
 
 def crosses_service_area(delivery: Delivery, _results: Results) -> bool:
-    """Return whether the dropoff lies outside the service area, where a carrier takes the package over."""
+    """Return whether the dropoff is outside the service area, so a carrier must transport the package."""
     service_area_km = 30
     return delivery.distance_km > service_area_km
 

@@ -45,7 +45,7 @@ class Mission(_Request):
 
 
 class Flight(_Request):
-    """What to deliver, by whom, from where to where; `carrier` takes over outside our service area."""
+    """The flight of a drone. Outside the service area, `carrier` takes the package over."""
 
     account: Text
     tracking_number: Text
