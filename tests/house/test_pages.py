@@ -96,7 +96,7 @@ def test_page_explains_the_values_of_host_json() -> None:
     assert set(re.findall(pattern, _LEVELLING)) - existing == set()
 
 
-def test_times_in_the_text_are_those_of_the_code() -> None:
+def test_documented_times_equal_the_times_in_the_code() -> None:
     """Messages are abandoned while they are still locked; a run ends before its function.
 
     An expired payment request is dropped: the Supervisor recovers its step, and a dead letter would only

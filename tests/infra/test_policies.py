@@ -287,7 +287,7 @@ def test_broken_template_is_refused(policy: Policy, file: str, old: str, new: st
     assert next(policy(Infrastructure(tmp_path)), None) is not None
 
 
-def test_every_policy_is_shown_to_refuse_something() -> None:
+def test_every_policy_finds_a_violation() -> None:
     """There is a violation of each policy."""
     assert {row for row in _TABLE if callable(row)} == {*POLICIES}
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 
-async def test_waiting_takes_no_time_of_the_machine() -> None:
+async def test_virtual_wait_takes_no_real_time() -> None:
     """An hour passes at once."""
     loop, began = asyncio.get_running_loop(), time.monotonic()
     before = loop.time()
@@ -18,7 +18,7 @@ async def test_waiting_takes_no_time_of_the_machine() -> None:
     assert time.monotonic() - began < 60
 
 
-async def test_computing_takes_no_time_of_the_loop() -> None:
+async def test_computing_takes_no_virtual_time() -> None:
     """A busy machine lets no time limit pass."""
     async with asyncio.timeout(0.01):
         time.sleep(0.05)  # noqa: ASYNC251 - as if it computed

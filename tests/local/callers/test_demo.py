@@ -186,7 +186,7 @@ async def _run(url: str, orders: int, deliveries: int = 0) -> DemoResult:
     return await run_demo(url, Console(file=io.StringIO()), orders=orders, deliveries=deliveries)
 
 
-async def test_all_are_followed_to_their_end() -> None:
+async def test_demo_follows_every_order_to_its_end() -> None:
     """Services refuse the cases that say so, and no refusal of a drone remains. Lines replace the bars."""
     screen, canned = io.StringIO(), CannedDeliveries()
     async with canned_api(deliveries=canned) as url:

@@ -58,9 +58,7 @@ def _read(connection: str) -> str:
         return str(table.get_entity("7", "last-moment")["RowKey"])
 
 
-async def test_what_was_written_just_before_the_platform_was_killed_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_last_write_before_a_kill_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The watchdog then stops Azurite gently, and the next platform waits for that."""
     monkeypatch.setattr(folder, "_LEAVING_WITHIN", PATIENCE)
     killed = await asyncio.to_thread(_write_and_kill, tmp_path)

@@ -49,7 +49,7 @@ async def test_page_and_files_are_kept_from_harm(browser: AsgiClient, path: str,
 
 
 @pytest.mark.parametrize("name", ["secret.js", "..%2Fapplication.py", "__init__.py"])
-async def test_nothing_else_is_served(browser: AsgiClient, name: str) -> None:
+async def test_console_serves_only_its_own_files(browser: AsgiClient, name: str) -> None:
     """Names are looked up among the files, never on the disk."""
     problem(await browser.get(f"/api/ops/console/{name}"), 404)
 
@@ -148,7 +148,7 @@ def _contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("front", "back"), _TEXTS)
-def test_text_can_be_read(scheme: str, front: str, back: str) -> None:
+def test_text_has_enough_contrast(scheme: str, front: str, back: str) -> None:
     """On each background."""
     colours = _colours(scheme)
     assert _contrast(colours[front], colours[back]) >= TEXT
@@ -156,7 +156,7 @@ def test_text_can_be_read(scheme: str, front: str, back: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("front", "back"), _DRAWN)
-def test_what_is_drawn_can_be_seen(scheme: str, front: str, back: str) -> None:
+def test_borders_and_marks_have_enough_contrast(scheme: str, front: str, back: str) -> None:
     """Fields' borders, marks and outlines."""
     colours = _colours(scheme)
     assert _contrast(colours[front], colours[back]) >= DRAWN

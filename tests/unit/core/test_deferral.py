@@ -370,8 +370,8 @@ def test_hold_is_credited_to_each_request_that_was_in_its_queue() -> None:
 
 
 @pytest.mark.parametrize("is_look_up", [True, False])
-def test_agent_that_is_always_behind_uses_up_the_bound_of_a_payment(*, is_look_up: bool) -> None:
-    """Each request waits, is looked up as not done, or not taken, and is deferred; in the end that counts."""
+def test_slow_agent_defers_a_payment_up_to_the_bound(*, is_look_up: bool) -> None:
+    """Each request is not taken, or is looked up as not done. After the bound, the step counts a failure."""
     record, seconds = new(pay := payment(type=StepType.QUEUE, can_find=True)), 0.0
     while seconds < _BOUND:
         record = begin(record, "pay", by=seconds + 60, seconds=seconds)

@@ -172,7 +172,7 @@ def test_run_that_starts_again_repeats_only_its_own_repeatable_calls() -> None:
     assert after(record, RunStarted(epoch=1, run=2)) is record
 
 
-def test_run_that_starts_again_leaves_its_overdue_calls_to_the_supervisor() -> None:
+def test_repeated_run_leaves_overdue_calls_to_the_supervisor() -> None:
     """So does a run that continues in another activity: only a recovery repeats them, and counts."""
     record = new(spec("a"))
     unknown = run(record, "a", OutcomeKind.UNKNOWN)

@@ -131,7 +131,7 @@ async def test_gates_that_cannot_be_read_stay_as_they_are(caplog: pytest.LogCapt
     "text", ["{", f'{{"name":"{SERVICE}","next_at":"2026-01-01T00:00:00"}}', '{"name":"another"}']
 )
 @virtual
-async def test_corrupt_row_hurts_only_its_own_gate(caplog: pytest.LogCaptureFixture, text: str) -> None:
+async def test_corrupt_row_affects_only_its_own_gate(caplog: pytest.LogCaptureFixture, text: str) -> None:
     """Its hold is kept where it was seen. A time needs a zone. An operator's action replaces the row.
 
     A row names its gate twice.

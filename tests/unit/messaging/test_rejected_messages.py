@@ -167,7 +167,7 @@ async def test_action_whose_answer_was_lost_is_done(desk: Desk, action: str) -> 
     assert "olga" in (kept.resent_by, kept.discarded_by)
 
 
-async def test_discarded_message_leaves_its_facts(desk: Desk) -> None:
+async def test_description_of_a_discarded_message_is_kept(desk: Desk) -> None:
     """Without its body. Rejected once more, it is listed again, and both can be distinguished."""
     for _ in range(2):
         await desk.reject("m-1", task="t-1")

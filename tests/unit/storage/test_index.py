@@ -190,7 +190,7 @@ async def test_index_column_that_names_another_task_is_corrupt() -> None:
 
 
 @virtual
-async def test_corrupt_task_stops_no_repair() -> None:
+async def test_repair_continues_after_a_corrupt_task() -> None:
     """It is named, and its index row stays."""
     table, process = await admitted("t1", "t2", "t3")
     due = table.keys("!due|")

@@ -243,7 +243,7 @@ async def test_corrupt_gate_is_named_and_corrupt_rows_of_the_supervisor_are_repl
     "text", ["{", '{"at":"2026-01-01T00:00:00","backlog":{"messages":9,"size":9000000,"oldest_at":null}}']
 )
 @virtual
-async def test_corrupt_measurement_of_the_intake_stops_no_sweep(text: str) -> None:
+async def test_sweep_ignores_a_corrupt_measurement_of_the_intake(text: str) -> None:
     """The overdue task is recovered."""
     process = await admit_due(table := IndexedTable(), 1)
     table.write("intake", [RowChange("insert", "latest", {"Measurement": text})])

@@ -94,7 +94,9 @@ async def test_active_account_may_be_used(service: Service) -> None:
         ({"suspended": 0}, "payment: Account rejects it: suspended: "),
     ],
 )
-async def test_other_accounts_are_refused(answer: object, reason: str, service: Service) -> None:
+async def test_suspended_or_malformed_account_is_refused(
+    answer: object, reason: str, service: Service
+) -> None:
     """The error names the account, or the wrong field."""
     service.answers = [saying(answer)]
     with pytest.raises(RefusedError, match=f"^{reason}") as refusal:
