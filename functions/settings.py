@@ -220,8 +220,8 @@ def load_settings() -> Settings:
         )
     if settings.auth_mode == "local" and os.environ.get("AZURE_FUNCTIONS_ENVIRONMENT") != "Development":
         raise SettingsError(
-            "setting AUTH_MODE is wrong (local grants every role, on a developer's machine only): set it to"
-            " keys, or easyauth where the platform's sign-in is on"
+            "setting AUTH_MODE is wrong (local grants every role, so it works on a developer's machine only):"
+            " set it to keys, or easyauth where the platform's sign-in is on"
         )
     return settings
 

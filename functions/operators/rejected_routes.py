@@ -179,7 +179,7 @@ def _printable_body(registry: WorkflowRegistry, queue: str, body: bytes) -> str:
     secret fields: no model names those of the message. Raises `NotShownError`.
     """
     if b"\0" in body:
-        raise NotShownError("it is not a text")
+        raise NotShownError("the body is not text")
     content = _members(body)
     workflow = _workflow_of(registry, content) if resend_queue(queue) == SUBMISSIONS_QUEUE else None
     if any(map(workflow_has_secrets, registry)):

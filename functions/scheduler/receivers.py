@@ -150,7 +150,7 @@ class Receivers:
         try:
             keys = workflow.search_keys(order.payload, len(order.specs))
         except UnfitOrderError as fault:  # the parent does not need the search texts
-            _log.warning("task %s: %s", message.to, fault)
+            _log.warning("task %s has no search texts: %s", message.to, fault)
             keys = ()
         child, is_new = await self.storage.admit(admit(order, now, self.settings), keys)
         if not is_new and needs_run(child):

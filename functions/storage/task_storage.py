@@ -202,7 +202,7 @@ class TaskStorage:
             etag = tags.get(task_key(task), tags.get(order_key(task)))
             if len(pages) == 1 or etag in {None, previous}:
                 return stored_task(rows, task)
-        raise TransientStorageError(f"task {task}: it changes faster than it can be read")
+        raise TransientStorageError(f"task {task}: it changed during each of {_MOST_READS} reads")
 
     # The writer of one task
 

@@ -193,7 +193,7 @@ async def test_record_of_several_pages_is_read_as_of_one_moment() -> None:
         table.rows["000", "t1|task"]["odata.etag"] += "x"
 
     table.before_read = change_always
-    with pytest.raises(TransientStorageError, match="faster"):
+    with pytest.raises(TransientStorageError, match="10 reads"):
         await StorageProcess(table).storage.load("t1")
 
     is_deleted = iter([False, True])
