@@ -105,10 +105,10 @@ async def test_valid_token_is_sent_while_it_cannot_be_renewed(
 
 
 @pytest.mark.parametrize("is_valid", [False, True])
-async def test_issuer_that_does_not_answer(
+async def test_call_waits_ten_seconds_for_a_token(
     issuer: Issuer, sent: Sent, monkeypatch: pytest.MonkeyPatch, *, is_valid: bool
 ) -> None:
-    """A call waits ten seconds for it. With a valid token, it is only one call."""
+    """With a valid token, only one call waits."""
 
     async def hang(_scope: str) -> Token:
         await asyncio.sleep(HOUR)

@@ -389,7 +389,7 @@ def test_function_that_changes_its_inputs_changes_no_record() -> None:
     assert (record.do("a").request, record.do("b").request) == ('{"weight":0}', '{"z":{"a":1},"weight":7}')
 
 
-def test_recorded_result_that_its_model_rejects_puts_its_own_step_in_question() -> None:
+def test_recorded_result_that_its_model_rejects_is_an_error_of_its_own_step() -> None:
     """A step that reads it is not at fault. In an undo an operator decides."""
     step = Step("a", request=_request, result=Label, undo=True)
     reader = Step("b", needs=["a"], request=_request, undo=lambda _p, _r, _own: {})

@@ -37,7 +37,9 @@ def delivery(*, is_refused: bool) -> World:
 @pytest.mark.parametrize("delivers_again", [True, False])
 @pytest.mark.parametrize("point", range(1, 71))
 @virtual
-async def test_crash_at_any_request(point: int, *, delivers_again: bool, is_refused: bool) -> None:
+async def test_task_ends_after_a_crash_at_any_request(
+    point: int, *, delivers_again: bool, is_refused: bool
+) -> None:
     """The next process repeats no step that must not be repeated, and sends one body for each effect key."""
     world = delivery(is_refused=is_refused)
     world.delivers_again = delivers_again
