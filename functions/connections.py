@@ -71,9 +71,9 @@ class Connections(Environment):
     state_store_client_id: str | None = Field(None, validation_alias="StateStore__clientId")
     """the client id of the identity for the state store"""
     agent_store: str | None = Field(None, validation_alias="AgentStore", repr=False)
-    """the connection string of the account with the Agents' tables, by default the state store's"""
+    """the connection string for the Agents' tables, by default the state store's"""
     agent_store_uri: str | None = Field(None, validation_alias="AgentStore__tableServiceUri")
-    """the table address of the account with the Agents' tables, which is then reached by identity"""
+    """the table address for the Agents' tables, which is then reached by identity"""
     agent_store_client_id: str | None = Field(None, validation_alias="AgentStore__clientId")
     """the client id of the identity for the Agents' tables"""
     service_bus: str | None = Field(None, validation_alias="ServiceBusConnection", repr=False)

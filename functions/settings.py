@@ -58,8 +58,6 @@ Destination = Annotated[HttpUrl, AfterValidator(check_destination)]
 
 #: The time limit of a step in seconds, at most a year.
 StepSeconds = Annotated[float, Field(gt=0, le=31_536_000)]
-
-
 Names = Annotated[frozenset[str], NoDecode, BeforeValidator(parts)]
 
 
@@ -127,7 +125,7 @@ class Settings(Connections):
     requests_in_flight: int = Field(200, ge=1)
     """a caller's requests in flight, per instance"""
     intake_most_seconds: float = Field(900, ge=1, le=604_800)
-    """the seconds that an order may wait to be recorded; after a longer wait, new orders get 429"""
+    """the seconds that orders may wait to be recorded before new ones get 429"""
     sample_services: bool = False
     """1 to serve the sample services, or 0"""
     application_insights_connection: str | None = Field(
@@ -137,7 +135,7 @@ class Settings(Connections):
     application_insights_authentication: Annotated[
         dict[str, str], NoDecode, BeforeValidator(partial(pairs, separator=";"))
     ] = Field(default_factory=dict, validation_alias="APPLICATIONINSIGHTS_AUTHENTICATION_STRING")
-    """Authorization=AAD;ClientId=… with the client id of an identity, or leave it out"""
+    """Authorization=AAD;ClientId=… of an identity, or leave it out"""
     otlp_endpoint: HttpUrl | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
     """the address of an OTLP/HTTP endpoint, such as http://localhost:4318"""
     service_name: str = Field("scheduler-agent-supervisor", validation_alias="OTEL_SERVICE_NAME")

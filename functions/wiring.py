@@ -17,14 +17,7 @@ from typing import TYPE_CHECKING
 import azure.functions as func
 
 from functions import host_functions as host
-from functions.agents.agent_catalog import (
-    Endpoint,
-    agents_here,
-    check_agents,
-    finders,
-    load_endpoints,
-    make_agents,
-)
+from functions.agents import agent_catalog
 from functions.agents.http_agent import HttpAgent
 from functions.agents.queue_agent import QueueAgent
 from functions.connections import connect_bus, connection_string_of
@@ -131,7 +124,7 @@ class Wiring:
         self._bus, self._figures = connect_bus(settings.service_bus_connection), Counter(messages=0)
         self._sender = self._make_sender(self._permissions)
         classes = agent_classes(registrations)
-        self._finders = finders(self._registry, classes)
+        self._finders = agent_catalog.finders(self._registry, classes)
         self._endpoints = self._load_endpoints(classes)
         self._agents = self._make_agents(classes)
         self._services = sample_services(registrations) if settings.sample_services else ()
@@ -140,18 +133,18 @@ class Wiring:
     def _make_sender(self, permissions: Permissions) -> MessageSender:
         return MessageSender(self._bus, may_send=permissions.sends_to, now=utc_now, figures=self._figures)
 
-    def _load_endpoints(self, classes: Mapping[str, type[HttpAgent]]) -> dict[str, Endpoint]:
-        here = agents_here(
+    def _load_endpoints(self, classes: Mapping[str, type[HttpAgent]]) -> dict[str, agent_catalog.Endpoint]:
+        here = agent_catalog.agents_here(
             self._registry,
             self._settings.agents_elsewhere,
             serves_calls=AppRole.SCHEDULER in self._roles,
             serves_queues=AppRole.AGENTS in self._roles,
         )
-        check_agents(self._registry, classes, here)
-        return load_endpoints(here)
+        agent_catalog.check_agents(self._registry, classes, here)
+        return agent_catalog.load_endpoints(here)
 
     def _make_agents(self, classes: Mapping[str, type[HttpAgent]]) -> dict[str, HttpAgent]:
-        return make_agents(
+        return agent_catalog.make_agents(
             self._endpoints,
             classes,
             now=utc_now,
@@ -404,12 +397,7 @@ class Wiring:
         from functions.operators.task_actions import TaskActions
 
         storage, gates = self._storage, self._gates
-        actions = TaskActions(
-            storage=storage,
-            registry=self._registry,
-            settings=self._rules,
-            now=utc_now,
-        )
+        actions = TaskActions(storage=storage, registry=self._registry, settings=self._rules, now=utc_now)
         overview = OverviewReader(
             storage,
             gates,

@@ -45,9 +45,9 @@ The Functions host has its own settings, such as `AzureWebJobsStorage`.
 | setting | type | default | meaning |
 |---|---|---|---|
 | `{AGENT}_URL` | URL | required | the address of the remote service: `https`, or `http` on this machine |
-| `{AGENT}_KEY` | text, secret | none | the key that the remote service asks for |
+| `{AGENT}_KEY` | text, secret | none | the key that the remote service requires |
 | `{AGENT}_HEADER` | text | `x-functions-key` | the header in which the key is sent; only with `{AGENT}_KEY` |
-| `{AGENT}_SCOPE` | text | none | the scope of the bearer tokens that the remote service asks for, such as \
+| `{AGENT}_SCOPE` | text | none | the scope of the bearer tokens that the remote service requires, such as \
 `api://payments/.default`; not with `{AGENT}_KEY` |
 | `AGENT_{AGENT}_AT_ONCE` | whole number, at least 1, at most 100000 | none | the calls of the service that \
 one instance has under way at the same time |

@@ -68,7 +68,7 @@ _CallsAtOnce = Annotated[int, Field(ge=1, le=100_000)]
 #: The settings of each Agent by the end of their names: type, default, and the completion of "set it to …".
 _SETTINGS: Mapping[str, tuple[Any, Any, str]] = {
     "URL": (Destination, ..., "the address of the service, such as https://pay.example.com/payments"),
-    "KEY": (_Key | None, None, "the key that the service asks for"),
+    "KEY": (_Key | None, None, "the key that the service requires"),
     "HEADER": (_Header, _KEY_HEADER, "the name of the key's header, such as Ocp-Apim-Subscription-Key"),
     "SCOPE": (_Scope | None, None, "the scope of the service's tokens, such as api://payments/.default"),
     "AT_ONCE": (_CallsAtOnce | None, None, "the calls of one instance under way at once, such as 10"),

@@ -65,6 +65,7 @@ def export_to_azure_monitor(component: ApplicationInsights, logger: logging.Logg
     from azure.identity import ManagedIdentityCredential  # noqa: PLC0415 - the import is slow
     from azure.monitor.opentelemetry import configure_azure_monitor  # noqa: PLC0415 - the import is slow
 
+    identity = ManagedIdentityCredential(client_id=component.client_id) if component.by_identity else None
     beside: dict[str, Any] = {}
     if to_otlp:
         from functions.telemetry.otlp import exporters  # noqa: PLC0415 - the import is slow
@@ -73,9 +74,7 @@ def export_to_azure_monitor(component: ApplicationInsights, logger: logging.Logg
         beside = {"span_processors": [spans], "log_record_processors": [records], "metric_readers": [metrics]}
     configure_azure_monitor(
         connection_string=component.connection_string,
-        credential=ManagedIdentityCredential(client_id=component.client_id)
-        if component.by_identity
-        else None,
+        credential=identity,
         logger_name=logger.name,
         instrumentation_options={name: {"enabled": False} for name in _INSTRUMENTED},
         enable_live_metrics=False,
