@@ -58,11 +58,11 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def _code_of(failure: Exception) -> int | None:
     """Return the exit code for a failure that a user can cause; None for a mistake in this program."""
-    # Imported only now: the parts of the platform start sooner without.
-    from aiohttp import ClientError  # noqa: PLC0415 - see above
+    # Imported only now, because the parts of the platform start sooner without them.
+    from aiohttp import ClientError  # noqa: PLC0415 - faster start
 
-    from functions.workflow import DefinitionError  # noqa: PLC0415 - see above
-    from local.callers.client import OrderRefusedError, UnknownResourceError  # noqa: PLC0415 - see above
+    from functions.workflow import DefinitionError  # noqa: PLC0415 - faster start
+    from local.callers.client import OrderRefusedError, UnknownResourceError  # noqa: PLC0415 - faster start
 
     if isinstance(failure, StartRefusedError | UnknownResourceError | DefinitionError):
         return _REFUSED
@@ -73,7 +73,7 @@ def _code_of(failure: Exception) -> int | None:
 
 def _check_samples(command: str) -> None:
     """Check that the workflows of a command are registered. Raises `StartRefusedError`."""
-    from functions.workflows.registry import FOLDERS  # noqa: PLC0415 - see below
+    from functions.workflows.registry import FOLDERS  # noqa: PLC0415 - faster start
 
     if missing := [name for name in _SAMPLES.get(command, ()) if name not in FOLDERS]:
         names = " and ".join(missing)
@@ -96,7 +96,7 @@ def _command(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
         case "reset":
             return commands.forget(chosen.data)
         case "chaos":
-            from tests.chaos.command import chaos  # noqa: PLC0415 - see above
+            from tests.chaos.command import chaos  # noqa: PLC0415 - faster start
 
             return chaos(chosen.seed, chosen.orders, chosen.minutes, chosen.hosts)
         case _:
@@ -107,22 +107,22 @@ def _proof(chosen: argparse.Namespace) -> Coroutine[None, None, int]:
     """Return the work of a command that proves or measures something; a signal ends it without a result."""
     match chosen.command:
         case "bench":
-            from local.bench.command import bench  # noqa: PLC0415 - see above
+            from local.bench.command import bench  # noqa: PLC0415 - faster start
 
             return bench(
                 chosen.orders, chosen.spike, chosen.profile, chosen.hosts, in_memory=chosen.in_memory
             )
         case "cost":
-            from local.cost.command import cost  # noqa: PLC0415 - see above
+            from local.cost.command import cost  # noqa: PLC0415 - faster start
 
             return cost(chosen.orders, write_page=chosen.page)
         case "verify":
-            from local.verification import verify_at  # noqa: PLC0415 - see above
+            from local.verification import verify_at  # noqa: PLC0415 - faster start
 
             return verify_at(chosen.url, chosen.operators_url or chosen.url, chosen.patience)
         case _:
-            from local.agent_check.command import agent_check  # noqa: PLC0415 - see above
-            from local.agent_check.kit import AgentCheckOptions, read_request  # noqa: PLC0415 - see above
+            from local.agent_check.command import agent_check  # noqa: PLC0415 - faster start
+            from local.agent_check.kit import AgentCheckOptions, read_request  # noqa: PLC0415 - faster start
 
             given = {name: value for name, value in vars(chosen).items() if name != "command"}
             return agent_check(AgentCheckOptions(**given | {"request": read_request(chosen.request)}))

@@ -28,9 +28,9 @@ async def run(options: PlatformOptions) -> int:
     """Run the platform, show the progress of one order and what to try next, until it is stopped."""
 
     async def show_and_stay(platform: Platform) -> int:
-        from rich.console import Console  # noqa: PLC0415 - see above
+        from rich.console import Console  # noqa: PLC0415 - faster start
 
-        from local.callers.one_order import next_command, show_one_order  # noqa: PLC0415 - see above
+        from local.callers.one_order import next_command, show_one_order  # noqa: PLC0415 - faster start
 
         url = platform.addresses.host
         await platform.unless_a_part_fails(show_one_order(url, Console()))
@@ -55,9 +55,9 @@ async def demo(options: PlatformOptions, orders: int, deliveries: int) -> int:
 
 async def demo_at(url: str, orders: int, deliveries: int, service_bus: str | None = None) -> int:
     """Send orders and deliveries to a running application. Return 0 only if all end as expected."""
-    from rich.console import Console  # noqa: PLC0415 - see above
+    from rich.console import Console  # noqa: PLC0415 - faster start
 
-    from local.callers.demo import run_demo, summary  # noqa: PLC0415 - see above
+    from local.callers.demo import run_demo, summary  # noqa: PLC0415 - faster start
 
     console = Console()
     result = await run_demo(url, console, orders=orders, deliveries=deliveries, service_bus=service_bus)
@@ -112,7 +112,7 @@ def _print_addresses(addresses: Addresses, options: PlatformOptions) -> None:
 
 async def lock_workflows() -> int:
     """Lock new versions of workflows. Returns 2 when a version that is locked has changed."""
-    from local import version_locks  # noqa: PLC0415 - see above
+    from local import version_locks  # noqa: PLC0415 - faster start
 
     new = version_locks.unlocked()
     faults = version_locks.lock()

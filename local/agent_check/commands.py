@@ -141,7 +141,7 @@ async def holding(command: str, watchdog: Watchdog) -> AsyncIterator[None]:
     process = await asyncio.create_subprocess_shell(command, stdout=PIPE, start_new_session=True)
     watchdog.guard(process.pid)
     try:
-        assert process.stdout  # noqa: S101 - asked for above
+        assert process.stdout  # noqa: S101 - stdout is a pipe
         if not await _has_line(process.stdout):
             raise CommandFailedError(f"--hold printed no line: {command}")
         yield

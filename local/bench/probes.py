@@ -81,7 +81,7 @@ async def flame_graph(pid: int, file: Path) -> AsyncIterator[None]:
         start_new_session=True,  # so that Ctrl-C does not end it
     )
     try:
-        assert process.stdout  # noqa: S101 - asked for above
+        assert process.stdout  # noqa: S101 - stdout is a pipe
         if not await process.stdout.readline():
             await _finish(process)
         yield

@@ -122,7 +122,7 @@ class PartProcess:
                 start_new_session=True,
                 pass_fds=(lock, output.read_end),
             )
-        assert process.stdin  # noqa: S101 - asked for above
+        assert process.stdin  # noqa: S101 - stdout is a pipe
         watchdog.guard(process.pid)
         process.stdin.write(b"go\n")
         process.stdin.close()

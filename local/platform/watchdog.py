@@ -40,7 +40,7 @@ class Watchdog:
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,  # out of reach of the terminal's Ctrl-C
         )
-        assert process.stdin  # noqa: S101 - asked for above
+        assert process.stdin  # noqa: S101 - stdout is a pipe
         try:
             yield cls(process.stdin)
         finally:
