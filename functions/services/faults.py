@@ -27,7 +27,7 @@ EVERY_ID = "*"
 
 
 class CallFault(StrEnum):
-    """How a call goes wrong."""
+    """The kinds of faults of a call."""
 
     #: The call is delayed, and then done.
     SLOW = "slow"
