@@ -16,7 +16,7 @@ from pydantic import SecretStr
 _log = logging.getLogger(__name__)
 
 _ISSUE_SECONDS = 10
-#: A token is renewed this long before its end, but not before half of its life.
+#: A token is renewed this long before its end, or at half of its life if that is later.
 _RENEWED_BEFORE = timedelta(minutes=5)
 #: Time between two attempts to renew a token that is still valid.
 _RENEWAL_PAUSE = timedelta(seconds=30)
