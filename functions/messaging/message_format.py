@@ -45,6 +45,7 @@ DIGEST_CHARACTERS = 32
 
 #: Task ids are parts of keys of rows, ids of messages and URLs.
 TASK_ID_PATTERN = r"^[A-Za-z0-9_-]{1,64}$"
+#: The name of a step, or of an item of a for-each step.
 STEP_PATTERN = rf"{NAME_PATTERN}(\.[0-9]{{1,3}})?"
 
 #: Half of a character, which UTF-8 cannot hold.

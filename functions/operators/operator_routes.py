@@ -14,7 +14,7 @@ from functions.http.access import GUARDED, Access, Caller, Guard, Role, caller_o
 from functions.http.application import bare_application
 from functions.http.bodies import BodyLimit, ReadRoute
 from functions.http.problems import FieldFault, ProblemError, documented_problems, handle_errors
-from functions.messaging.message_format import TASK_ID_PATTERN, QueueMessage, UtcTime
+from functions.messaging.message_format import STEP_PATTERN, TASK_ID_PATTERN, QueueMessage, UtcTime
 from functions.messaging.rejected_messages import RejectedMessages
 from functions.operators.bulk_actions import BulkActions, BulkCount, BulkPage
 from functions.operators.error_groups import ErrorGroups, GroupsQuery, error_groups
@@ -34,7 +34,6 @@ from functions.operators.task_actions import (
     spec_of,
 )
 from functions.operators.task_list import (
-    STEP_PATTERN,
     ListQuery,
     TaskFilter,
     TaskLine,
@@ -48,7 +47,9 @@ from functions.storage.gate_releases import ReleasingGates
 from functions.storage.table_contract import StorageError
 
 TaskIdPath = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The task's id", examples=["order-1"])]
-StepPath = Annotated[str, Path(pattern=STEP_PATTERN, description="The step's name", examples=["payment"])]
+StepPath = Annotated[
+    str, Path(pattern=f"^{STEP_PATTERN}$", description="The step's name", examples=["payment"])
+]
 
 ActionPath = Annotated[ActionName, Path(examples=["resubmit"])]
 StepActionPath = Annotated[ActionName, Path(examples=["rebuild"])]
@@ -104,7 +105,7 @@ class BulkAction(_ActionBody):
     action_name: Annotated[ActionName, Field(alias="action")]
     before: UtcTime
     cursor: Annotated[str | None, Field(max_length=4_000, description="From the previous answer")] = None
-    step: Annotated[str | None, Field(pattern=STEP_PATTERN)] = None
+    step: Annotated[str | None, Field(pattern=f"^{STEP_PATTERN}$")] = None
 
 
 def add_task_routes(

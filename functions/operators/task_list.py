@@ -37,8 +37,6 @@ from functions.storage.table_contract import (
 )
 from functions.storage.task_storage import TaskStorage
 
-#: The name of a step, or of an item of a for-each step.
-STEP_PATTERN = rf"^{NAME_PATTERN}(\.\d{{1,2}})?$"
 #: The largest difference between the clocks of two instances that lists allow for.
 CLOCK_SKEW = timedelta(minutes=5)
 #: Tasks of one page.

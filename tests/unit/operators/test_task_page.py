@@ -125,6 +125,13 @@ async def test_unknown_task_is_not_found(desk: Desk) -> None:
     problem(await desk.get("/tasks/a%7Cb"), 422)
 
 
+@pytest.mark.parametrize(("step", "status"), [("a.123", 404), ("a.٣", 422), ("a.1234", 422)])
+async def test_step_names_have_the_format_of_messages(desk: Desk, step: str, status: int) -> None:
+    """An item has up to three plain digits. A digit of another script is none."""
+    await desk.submit()
+    problem(await desk.get(f"/tasks/{TASK}/steps/{step}/contents"), status)
+
+
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
