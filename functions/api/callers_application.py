@@ -16,7 +16,7 @@ from functions.api.event_routes import EVENT_PATHS, Events, add_event_routes
 from functions.api.order_routes import add_order_routes, path_of
 from functions.api.orders import Orders, as_problem
 from functions.core.definition.workflow_definition import UnfitOrderError, WorkflowRegistry
-from functions.http.access import GUARDED, Access, Gate, Guard, Role
+from functions.http.access import GUARDED, Access, Guard, RequestCheck, Role
 from functions.http.application import Cached, bare_application
 from functions.http.bodies import MOST_DEPTH, BodyLimit
 from functions.http.problems import ProblemError, documented_problems, handle_errors
@@ -45,7 +45,7 @@ def callers_application(
     check_store: Callable[[], Awaitable[object]],
     *,
     guard: Guard,
-    intake: Gate | None = None,
+    intake: RequestCheck | None = None,
 ) -> FastAPI:
     """Return the application. `check_store` raises `TransientStorageError` if the store does not answer.
 

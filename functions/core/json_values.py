@@ -19,7 +19,7 @@ MOST_ERROR_BYTES = 1024
 #: Levels of objects and lists in a request, a result or an output.
 _MOST_DEPTH = 99
 #: The smallest integer that a double cannot hold: readers would round it to infinity.
-_TOO_LARGE = 2**1024 - 2**970
+TOO_LARGE = 2**1024 - 2**970
 _ALWAYS_FIT = frozenset({str, bool, type(None)})
 # Possessive, since backtracking would take the square of the length of the text.
 _NUMBER = re.compile(r"[+-]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?+\d++)?+", re.ASCII)
@@ -64,7 +64,7 @@ def _fault(name: str, value: object) -> str | None:
                     return f"{place} has a name of type {type(key).__name__}: use str"
                 if type(member) not in _ALWAYS_FIT:
                     waiting.append((f"{place}.{key}" if depth == 1 else place, member, depth + 1))
-        elif isinstance(each, float | int) and not -_TOO_LARGE < each < _TOO_LARGE:
+        elif isinstance(each, float | int) and not -TOO_LARGE < each < TOO_LARGE:
             return f"{place} has a number that is no finite double: use a smaller number or a text"
         elif not isinstance(each, str | float | int | None):
             return f"{place} has a value of type {type(each).__name__}, which JSON cannot hold"

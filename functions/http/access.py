@@ -35,7 +35,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One caller, by the `name` that is recorded; `has_every_role` includes those that only steps name."""
+    """A caller. Its `name` is recorded. `has_every_role` includes roles that only steps name."""
 
     name: str
     roles: frozenset[str]
@@ -50,7 +50,7 @@ class Caller:
         return self.has_every_role or not self.roles.isdisjoint(roles)
 
     def check(self, *roles: str) -> None:
-        """Require one of `roles`. Raises `ProblemError` 403, which names them and the setting."""
+        """Require one of `roles`. Raises `ProblemError` 403 with their names."""
         if not self.has(*roles):
             named = " or ".join(sorted(roles))
             text = f"The caller lacks the role {named}. Assign the app role in Entra ID (AUTH_MODE=easyauth)."
@@ -63,11 +63,11 @@ class Caller:
             raise ProblemError(HTTPStatus.FORBIDDEN, "Only the submitter of the task can send this event.")
 
     def bears(self, role: str, submitter: str) -> bool:
-        """Return whether this caller has a role for an order of `submitter`; a submitter for its own only."""
+        """Return whether this caller has a role for an order of `submitter`; `Submitter`: for own ones."""
         return self.has(role) and (role != Role.SUBMITTER or submitter == self.name)
 
 
-Identify = Callable[[Headers], Caller]
+type Identify = Callable[[Headers], Caller]
 
 
 def identify_as(caller: Caller) -> Identify:
@@ -76,6 +76,8 @@ def identify_as(caller: Caller) -> Identify:
 
 
 _BUCKET = TokenBucket()
+#: Callers whose allowances are remembered before those of idle ones are removed.
+_MOST_REMEMBERED = 1_000
 
 
 class Allowance:
@@ -131,12 +133,12 @@ class Caps:
             allowance.in_flight -= 1
 
     def _allowance_of(self, name: str) -> Allowance:
-        known, most_remembered = self._allowances, 1_000
-        if name not in known:
-            if len(known) >= most_remembered:
-                self._allowances = known = {each: it for each, it in known.items() if not it.is_idle()}
-            known[name] = Allowance(self._per_minute, self._time)
-        return known[name]
+        if name not in self._allowances:
+            if len(self._allowances) >= _MOST_REMEMBERED:
+                busy = {each: it for each, it in self._allowances.items() if not it.is_idle()}
+                self._allowances = busy
+            self._allowances[name] = Allowance(self._per_minute, self._time)
+        return self._allowances[name]
 
 
 def _too_many(detail: str, *, seconds: float) -> ProblemError:
@@ -145,7 +147,7 @@ def _too_many(detail: str, *, seconds: float) -> ProblemError:
 
 
 def allowance_of(request: Request) -> Allowance:
-    """Return the allowance of the caller, for a route that costs more than one request."""
+    """Return the allowance of the caller, for a route whose request counts as several."""
     allowance: Allowance = request.scope["allowance"]
     return allowance
 
@@ -153,14 +155,14 @@ def allowance_of(request: Request) -> Allowance:
 GUARDED = documented_problems(401, 403, 429, 500)
 
 #: Raises `ProblemError` for a request that is rejected.
-type Gate = Callable[[Scope], None]
+type RequestCheck = Callable[[Scope], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """The roles that callers need: `reading` for GET and HEAD, `writing` for other methods.
 
-    `open_paths` need no role. Paths `by_route` are open for callers with any role; the route checks it.
+    `open_paths` need no role. Paths `by_route` need any role, and their routes check which one.
     """
 
     reading: Collection[str]
@@ -176,11 +178,13 @@ class Guard:
     identify: Identify
     caps: Caps
 
-    def protect(self, app: FastAPI, access: Access, bodies: BodyLimit, gate: Gate | None = None) -> None:
-        """Guard `app`, before its routes are added. `gate` may reject the request of an admitted caller."""
+    def protect(
+        self, app: FastAPI, access: Access, bodies: BodyLimit, check: RequestCheck | None = None
+    ) -> None:
+        """Guard `app`, before its routes are added. `check` may reject the request of an admitted caller."""
         app.router.route_class = ReadRoute
         handle_errors(app)
-        app.add_middleware(AccessMiddleware, guard=self, access=access, bodies=bodies, gate=gate)
+        app.add_middleware(AccessMiddleware, guard=self, access=access, bodies=bodies, check=check)
 
     def admit(self, scope: Scope, headers: Headers, access: Access) -> Caller:
         """Return the caller. Raises `ProblemError`: 401 for unknown callers, 403 for those without a role."""
@@ -194,19 +198,19 @@ class Guard:
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the admitted caller. As a dependency it would make each request a tenth more expensive."""
+    """Return the admitted caller. A dependency of FastAPI would take a tenth of the time of each request."""
     caller: Caller = request.scope["caller"]
     return caller
 
 
 class AccessMiddleware:
-    """Passes a request on after each check: caller, caps, gate, body, in one span."""
+    """Checks the caller, the caps, the request and its body, and passes the request on, in one span."""
 
     def __init__(
-        self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimit, gate: Gate | None
+        self, app: ASGIApp, *, guard: Guard, access: Access, bodies: BodyLimit, check: RequestCheck | None
     ) -> None:
         self._app, self._guard, self._access = app, guard, access
-        self._bodies, self._gate = bodies, gate
+        self._bodies, self._check = bodies, check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it."""
@@ -223,8 +227,8 @@ class AccessMiddleware:
         headers = Headers(scope=scope)
         scope["caller"] = caller = self._guard.admit(scope, headers, self._access)
         with self._guard.caps.admitted(caller) as scope["allowance"]:
-            if self._gate is not None:
-                self._gate(scope)
+            if self._check is not None:
+                self._check(scope)
             await self._bodies.read(scope, headers, receive)
             await self._app(scope, receive, send)
 
@@ -241,11 +245,11 @@ def check_origin(scope: Scope) -> None:
     if not headers.get(OWN_HEADER):
         raise ProblemError(HTTPStatus.FORBIDDEN, f"Send the header {OWN_HEADER}, with any value.")
     if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin" or not _is_own(headers):
-        raise ProblemError(HTTPStatus.FORBIDDEN, "Another site's page may not do this.")
+        raise ProblemError(HTTPStatus.FORBIDDEN, "A page of another site may not send this request.")
 
 
 def _is_own(headers: Headers) -> bool:
-    """Compare hosts only: where TLS ends before the application, it does not see the page's scheme."""
+    """Return whether the page has our host. If TLS ends before the application, the scheme differs."""
     origin = headers.get("Origin")
     if origin is None:
         return True

@@ -1,4 +1,4 @@
-"""The start of each HTTP application, pages with their files, and reads that requests share."""
+"""A new HTTP application, pages with their files, and reads that requests share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastapi import FastAPI, Header, Response
 
 from functions.http.problems import ProblemError
 
-#: The content types by suffix; only such files are served, and nothing is guessed.
+#: The content types by suffix. Other files are not served.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -24,7 +24,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 
-#: Scripts, styles and requests of our own only; no inline scripts, frames or forms.
+#: It allows scripts, styles and requests of this origin only, and no inline scripts, frames or forms.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'{images};"
     " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -44,7 +44,7 @@ class StaticFile:
 
     def answer(self, known_tag: str | None, policy: str) -> Response:
         """Return the file, or 304 when it is known. `policy` is the Content-Security-Policy."""
-        # Cached, but revalidated each time: a new version is seen at once.
+        # The browser keeps the file and asks for a newer one each time.
         headers = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "ETag": self.tag}
         headers["Content-Security-Policy"] = policy
         if known_tag == self.tag:
@@ -89,7 +89,7 @@ def serve_page(
 
 
 def static_files(folder: Path) -> Mapping[str, StaticFile]:
-    """Read all files of a folder, by name: a request's name is looked up here, never on the disk."""
+    """Read all files of a folder, by name. No request reads from the disk."""
     return {path.name: static_file(path) for path in sorted(folder.iterdir()) if path.suffix in _TYPES}
 
 

@@ -1,7 +1,8 @@
 """HTTP-triggered functions in front of an ASGI application, which `func.AsgiMiddleware` calls.
 
-The host makes a request's URL out of its `Host` header: a slash there would lead from a function that is open
-to a route that is not. It also accepts paths that are not UTF-8, such as `/%ff`. Both are refused with 400.
+The host builds the URL of a request from its `Host` header. A slash in the header would lead from an open
+function to a protected route. The host also accepts paths that are not UTF-8, such as `/%ff`. Both are
+refused with 400.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 type HttpHandler = Callable[[func.HttpRequest, func.Context | None], Awaitable[func.HttpResponse]]
 
-#: Characters that end the host in a URL: the text behind them would be taken for the path.
+#: Characters that end the host in a URL. The text behind them would become the path.
 _ENDS_A_HOST = frozenset("/\\?#@")
 
-#: Headers of each answer that the application does not set: no cache keeps it, no browser guesses its type.
+#: Headers of each answer unless the application sets them. They forbid caches and guesses of the type.
 #: Browsers ignore the last one over http, so it has no effect on a developer's machine.
 _DEFAULT_HEADERS = {
     "Cache-Control": "no-store",
@@ -44,7 +45,7 @@ class HttpRoute:
 
 
 def http_handler(make: Callable[[], ASGIApp]) -> HttpHandler:
-    """Return a handler for one application, which is made at the first request."""
+    """Return a handler for one application. The first request makes the application."""
     middleware = cache(lambda: func.AsgiMiddleware(make()))
 
     async def answer(request: func.HttpRequest, context: func.Context | None) -> func.HttpResponse:

@@ -14,21 +14,19 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
+from functions.core.json_values import TOO_LARGE
 from functions.http.problems import ProblemError
 
 #: An order is seldom nested deeper than five levels.
 MOST_DEPTH = 16
 
-#: Values of a body, objects and lists included: a body with no more is parsed in less than 50 ms.
+#: Values of a body, with objects and lists. Such a body is parsed in less than 50 ms.
 MOST_VALUES = 40_000
-
-#: The smallest integer that a double cannot hold: it would be rounded to infinity.
-_TOO_LARGE = 2**1024 - 2**970
 
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """The largest bytes and levels of a body; `larger` limits are those of routes, by method and path."""
+    """The largest number of bytes and of levels of a body. `larger` has limits by method and path."""
 
     most_bytes: int
     most_depth: int = MOST_DEPTH
@@ -63,7 +61,7 @@ class ReadRoute(APIRoute):
     """A route that validates the parsed body, instead of parsing the body once more."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of FastAPI for a request that was read."""
+        """Return FastAPI's handler, called with the request that was read."""
         handle = super().get_route_handler()
 
         async def handle_read(request: Request) -> Response:
@@ -102,7 +100,7 @@ def parse_body(body: bytes, most_depth: int = MOST_DEPTH) -> object:
                 if depth > most_depth:
                     raise _unfit(f"nested deeper than {most_depth} levels")
                 below.extend(value.values() if isinstance(value, dict) else value)
-            elif isinstance(value, int | float) and not -_TOO_LARGE < value < _TOO_LARGE:
+            elif isinstance(value, int | float) and not -TOO_LARGE < value < TOO_LARGE:
                 raise _unfit("not a finite number")
         values += len(below)
         if values > MOST_VALUES:

@@ -1,8 +1,8 @@
-"""Where the application may send requests to; addresses come from settings, and are checked nevertheless.
+"""Checks of the addresses to which the application sends requests. Settings name the addresses.
 
-Link-local addresses are always refused: there, clouds hand out credentials (169.254.169.254). This machine
-is reached only where the setting names it, and every other one only through TLS. Other private addresses
-are allowed: services in a virtual network have them.
+Link-local addresses are refused: clouds return credentials there (169.254.169.254). Only `localhost` and
+loopback addresses reach this machine. Requests to other machines need TLS. Other private addresses are
+allowed, because services in a virtual network have them.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def check_destination(url: HttpUrl) -> HttpUrl:
         literal = ip_address(host)
     here = host == _THIS_MACHINE or (literal is not None and literal.is_loopback)
     if literal is not None and not _may_be_reached(literal, here=here):
-        raise ValueError("requests may not go to this address")
+        raise ValueError("requests to this address are not allowed")
     if url.scheme != "https" and not here:
         raise ValueError("it must be https, unless it is on this machine")
     if url.username or url.password:
-        raise ValueError("it may hold no name or password")
+        raise ValueError("it must not contain a name or a password")
     return url
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name for every connection, and refuses addresses that requests may not go to."""
+    """Resolves a name for every connection, and refuses addresses that are not allowed."""
 
     def __init__(self, names: AbstractResolver | None = None) -> None:
-        """Ask `names`, or else the system. Needs a running event loop."""
+        """Use the resolver `names`, by default that of the system. Needs a running event loop."""
         self._names = names or DefaultResolver()
 
     async def resolve(
@@ -57,12 +57,12 @@ class CheckedResolver(AbstractResolver):
         for each in found:
             address = ip_address(each["host"].partition("%")[0])
             if not _may_be_reached(address, here=host == _THIS_MACHINE):
-                _log.error("%s resolves to %s, where requests may not go", host, address)
-                raise OSError(f"{host} resolves to where requests may not go")
+                _log.error("%s resolves to %s: requests to this address are not allowed", host, address)
+                raise OSError(f"{host} resolves to an address to which requests are not allowed")
         return found
 
     async def close(self) -> None:
-        """Close the resolver that it asks."""
+        """Close the inner resolver."""
         await self._names.close()
 
 
@@ -70,14 +70,14 @@ def _may_be_reached(address: Address, *, here: bool) -> bool:
     plain = (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
     if plain.is_loopback:
         return here
-    # Azure's own service for virtual machines' configuration, at a public address.
+    # The service of Azure that configures virtual machines has a public address.
     if plain == IPv4Address("168.63.129.16"):
         return False
     return not (plain.is_link_local or plain.is_multicast or plain.is_unspecified or plain.is_reserved)
 
 
 class _SentTrace(TraceConfig):
-    """Calls the `trace_request_ctx` of a request, a function, before its first byte is sent."""
+    """Calls the function `trace_request_ctx` of a request before its first byte is sent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,24 +90,24 @@ class _SentTrace(TraceConfig):
 
 
 def is_traced(session: ClientSession) -> bool:
-    """Return whether a session says when a request leaves."""
+    """Return whether a session calls `trace_request_ctx`."""
     return any(isinstance(each, _SentTrace) for each in session.trace_configs)
 
 
 def new_session(connector: TCPConnector) -> ClientSession:
-    """Return a client without cookies, which would be sent with the requests of all other tasks."""
+    """Return a client without cookies: a cookie of one task would be sent for other tasks."""
     return ClientSession(connector=connector, cookie_jar=DummyCookieJar(), trace_configs=[_SentTrace()])
 
 
 @cache
 def http_session() -> ClientSession:
-    """Open the HTTP client at its first use, when there is an event loop; it lives as long as the process."""
+    """Return the HTTP client of this process. The first call needs a running event loop."""
     return new_session(_connector())
 
 
 @cache
 def once_session() -> ClientSession:
-    """Open the HTTP client of requests that are sent once: each has a connection of its own."""
+    """Return the HTTP client of requests that are sent once. Each request has its own connection."""
     return new_session(_connector(force_close=True))
 
 

@@ -14,11 +14,11 @@ from functions.http.access import Caller, Identify, Role, identify_as
 from functions.http.problems import ProblemError
 
 PRINCIPAL_HEADER = "X-MS-CLIENT-PRINCIPAL"
-#: The claim types of an identity's object id in Entra ID: the platform's name for it, and the tokens'.
+#: The claim types of the object id of an identity in Entra ID: of the platform, and of tokens.
 _OBJECT_ID = frozenset({"http://schemas.microsoft.com/identity/claims/objectidentifier", "oid"})
 #: The HTTP functions that identify callers, by the name of the function.
-Interface = Literal["api", "operations"]
-#: The host checks function keys and passes on no name: all callers of a function are one.
+type Interface = Literal["api", "operations"]
+#: The host checks function keys and passes no name on, so all callers of a function have one name.
 _BY_KEY: dict[Interface, Caller] = {
     "api": Caller("function-key", frozenset({Role.SUBMITTER})),
     "operations": Caller("operator", frozenset({Role.OPERATOR})),
@@ -26,7 +26,7 @@ _BY_KEY: dict[Interface, Caller] = {
 
 
 def identify_by(auth_mode: Literal["keys", "easyauth", "local"], interface: Interface) -> Identify:
-    """Return how the callers of an interface are identified; with `local`, they have every role."""
+    """Return the identification of the callers of an interface. With `local`, they have every role."""
     if auth_mode == "easyauth":
         return signed_in
     caller = _BY_KEY[interface]
@@ -53,8 +53,8 @@ class _Principal(BaseModel):
 def signed_in(headers: Headers) -> Caller:
     """Read the caller from the platform's sign-in. Raises `ProblemError` 401.
 
-    The header is base64 of a JSON object with claims. The platform removes it from incoming
-    requests and writes its own, but only while sign-in is on: without it, anybody could write any claim
+    The header is base64 of a JSON object with claims. While sign-in is on, the platform
+    replaces the header of a request by its own. Without sign-in, any caller could write any claim
     (https://learn.microsoft.com/azure/app-service/configure-authentication-user-identities).
     """
     sent = headers.getlist(PRINCIPAL_HEADER)

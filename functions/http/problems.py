@@ -65,7 +65,8 @@ def problem(
     """Return a problem document."""
     document = Problem(title=status.phrase, status=status, detail=detail, errors=list(errors) or None)
     if kind is not None:
-        document.type, document.title = f"urn:problem-type:{kind}", kind.replace("-", " ").title()
+        document.type = f"urn:problem-type:{kind}"
+        document.title = kind.replace("-", " ").title()
     return document
 
 
@@ -84,7 +85,7 @@ def problem_of(error: Exception, *, doing: str, most_faults: int = 50) -> Proble
         case _:
             reference = uuid.uuid4().hex
             _log.error("%s failed, reference %s", doing, reference, exc_info=error)
-            text = f"Something went wrong here. Name reference {reference}."
+            text = f"An unexpected error occurred. Its log entry has the reference {reference}."
             return problem(HTTPStatus.INTERNAL_SERVER_ERROR, text)
 
 
@@ -93,11 +94,11 @@ def faults_in(source: str, error: ValidationError) -> list[dict[str, Any]]:
 
     If there are more than 10,000, return one fault with their number: to list them takes too long.
     """
-    most_listed, most = 10_000, 100
     count = error.error_count()
+    most_listed = 10_000
     if count > most_listed:
         return [{"type": "too_many_faults", "loc": (source,), "msg": f"wrong in {count} places"}]
-    faults = error.errors(include_url=False, include_context=False, include_input=False)[:most]
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:100]
     places = (fault["loc"] for fault in faults)
     lists = {place[:length] for place in places for length in range(len(place))}
     # pydantic does not count wrong items: a list with one is reported as too short, too.

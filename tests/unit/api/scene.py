@@ -18,7 +18,7 @@ from functions.core.definition.workflow_definition import Workflow, WorkflowRegi
 from functions.core.record import RuleSettings, TaskRecord
 from functions.core.rules import admit
 from functions.core.task_events import Cancelled, Canceller, Event, OutcomeKind, StepStarted
-from functions.http.access import Gate, Guard
+from functions.http.access import Guard, RequestCheck
 from functions.messaging.announcer import Announcer
 from functions.messaging.message_format import SubmissionMessage, payload_text
 from functions.storage.task_storage import TaskStorage
@@ -142,7 +142,9 @@ def bookings(
 class Api:
     """The application for some workflows, and everything behind it."""
 
-    def __init__(self, *workflows: Workflow[Any], guard: Guard = KEYS, intake: Gate | None = None) -> None:
+    def __init__(
+        self, *workflows: Workflow[Any], guard: Guard = KEYS, intake: RequestCheck | None = None
+    ) -> None:
         self.clock, self.table = FakeClock(), SimulatedTable()
         self.settings = RuleSettings()
         self.submitted: list[SubmissionMessage] = []

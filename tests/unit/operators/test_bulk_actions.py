@@ -121,7 +121,7 @@ async def test_fault_concerns_its_task_only(desk: Desk, monkeypatch: pytest.Monk
     """The reason is that of the single action, with nothing of the inside. A corrupt task is named."""
     faults = {
         "e-2": (TransientStorageError("down"), "The storage did not answer in time."),
-        "e-3": (RuntimeError("a secret"), "Something went wrong here. Name reference "),
+        "e-3": (RuntimeError("a secret"), "An unexpected error occurred. Its log entry has "),
     }
     for name in ("e-1", "e-2", "e-3", "e-4"):
         await desk.in_error(name)
