@@ -22,7 +22,7 @@ from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import (
     MOST_REASON_CHARACTERS,
-    OUTCOME_KINDS,
+    REPLY_OUTCOMES,
     AgentReply,
     AgentRequest,
     ReplyOutcome,
@@ -192,5 +192,4 @@ def reply_with(request: AgentRequest, outcome: CallOutcome) -> AgentReply:
         return reply_to(request, ReplyOutcome.DONE, result=result)
     if outcome.kind is OutcomeKind.DONE_WITHOUT_RESULT:
         return reply_to(request, ReplyOutcome.DONE, no_result=text or "no reason is known")
-    [reply] = (reply for reply, kind in OUTCOME_KINDS.items() if kind is outcome.kind)
-    return reply_to(request, reply, error=text)
+    return reply_to(request, REPLY_OUTCOMES[outcome.kind], error=text)

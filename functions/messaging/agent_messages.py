@@ -62,14 +62,16 @@ class ReplyOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-#: The outcome on record of a reply. That of `not_done` depends on `fences_starts`.
-OUTCOME_KINDS = {
+#: The recorded outcome of a reply. The outcome of `not_done` depends on `fences_starts`.
+_OUTCOME_KINDS = {
     ReplyOutcome.DONE: OutcomeKind.DONE,
     ReplyOutcome.REFUSED: OutcomeKind.REFUSED,
     ReplyOutcome.NOT_TAKEN: OutcomeKind.NOT_BEGUN,
     ReplyOutcome.UNKNOWN: OutcomeKind.UNKNOWN,
 }
-_OUTCOMES = {
+#: The outcome of the reply that reports a recorded outcome.
+REPLY_OUTCOMES = {kind: outcome for outcome, kind in _OUTCOME_KINDS.items()}
+_ALLOWED_OUTCOMES = {
     RequestKind.CARRY_OUT: frozenset(ReplyOutcome) - {ReplyOutcome.NOT_DONE},
     RequestKind.FIND: frozenset({ReplyOutcome.DONE, ReplyOutcome.NOT_DONE, ReplyOutcome.UNKNOWN}),
 }
@@ -165,7 +167,7 @@ class AgentReply(_AgentMessage):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
-        if self.outcome not in _OUTCOMES[self.kind]:
+        if self.outcome not in _ALLOWED_OUTCOMES[self.kind]:
             raise ValueError(f"the outcome {self.outcome} is not allowed with the kind {self.kind}")
         if self.fences_starts and self.kind is not RequestKind.FIND:
             raise ValueError(f"fences_starts is not allowed with the kind {self.kind}")
@@ -181,13 +183,14 @@ class AgentReply(_AgentMessage):
     @property
     def event(self) -> StepEnded:
         """Return the outcome as an event of the task. Without a result, it is an empty object."""
-        result, error = None, bounded(self.no_result or self.error) or None
+        result: str | None = None
+        error = bounded(self.no_result or self.error) or None
         if self.no_result and self.direction is Direction.DO:
             kind = OutcomeKind.DONE_WITHOUT_RESULT
         elif self.outcome is ReplyOutcome.NOT_DONE:
             kind = outcome_of(Finding.NOT_DONE, fences_starts=self.fences_starts)
         else:
-            kind = OUTCOME_KINDS[self.outcome]
+            kind = _OUTCOME_KINDS[self.outcome]
         is_look_up = self.kind is RequestKind.FIND
         if is_look_up and self.outcome is not ReplyOutcome.DONE:
             error = f"find: {self.outcome} {self.error}".rstrip()

@@ -21,13 +21,13 @@ from functions.telemetry.task_counts import TaskCounts
 
 _log = logging.getLogger(__name__)
 
-#: Seconds in which one message must be sent: the caller may be a run whose calls have not begun.
+#: Seconds for one message: the caller may be a run whose calls have not begun.
 _SEND_SECONDS = 10
 #: Messages of children: they stay in the outbox until they are handled, the others until they are sent.
 KEPT_UNTIL_HANDLED = frozenset(MessageKind) - NOTICES - {MessageKind.ALERT}
 
-#: Starts the Durable instance of a run; returns False without a Durable client.
-StartRun = Callable[[RunRequest], Awaitable[bool]]
+#: Starts the Durable instance of a run. Returns False if there is no Durable client.
+type StartRun = Callable[[RunRequest], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class Announcer:
     counts: TaskCounts | None = None
 
     async def announce(self, transition: Transition) -> Sequence[Message]:
-        """Send the messages of a change, and request the run and the wake that follow.
+        """Send the messages of a change, and request the next run and the next wake.
 
-        Return the messages that need no row any more.
+        Return the messages whose rows can be deleted.
         """
         try:
             if self.counts is not None:
@@ -68,7 +68,7 @@ class Announcer:
         return [message for message, is_sent in sent if is_sent and message.kind not in KEPT_UNTIL_HANDLED]
 
     async def request_run(self, record: TaskRecord) -> bool:
-        """Request the newest run of a task; return whether it is certain that it was requested."""
+        """Request the newest run of a task. Return False if the request may be lost."""
         request = RunRequest(task=record.order.task, epoch=record.epoch, run=record.run)
         return await _succeeds(self.start_run(request), request.id) or await self.send_once(request)
 
@@ -77,7 +77,7 @@ class Announcer:
         await self.send_once(ReleaseRequest(gate=gate, link=link, at=at))
 
     async def send_once(self, message: SchedulerMessage) -> bool:
-        """Send a message; return whether it is certain that it was sent."""
+        """Send a message. Return False if it may be lost."""
         return await _succeeds(self.send(message), message.id)
 
 

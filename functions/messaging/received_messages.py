@@ -1,7 +1,8 @@
 """The handling of received messages: retries within the lock, and messages that fail.
 
-A message that fails alone is sent to its queue again, later each time, because the host settles a batch only
-as a whole. Its properties count that. A message that cannot be handled is recorded in `Rejected` and alerted.
+The host settles a batch only as a whole. So one message that fails is sent to its queue again, after growing
+waits, and its properties count the failures. A message that cannot be handled is recorded in `Rejected`, and
+operators are alerted.
 """
 
 from __future__ import annotations
@@ -29,15 +30,33 @@ from functions.messaging.senders import SendError
 from functions.storage.table_contract import StorageError, TransientStorageError
 from functions.telemetry.spans import message_span
 
-#: Properties that count how often a message was put back, and how often it failed since then.
-_PUT_BACK, _ATTEMPTS = "counted.put_back", "counted.attempts"
+_log = logging.getLogger(__name__)
+
+#: The property that counts how often a message was put back.
+_PUT_BACK = "counted.put_back"
+#: The property that counts how often a message failed since then.
+_ATTEMPTS = "counted.attempts"
 #: Bytes of properties that a copy keeps: a queue accepts 64 KB, and an event hub more.
 _MOST_PROPERTY_BYTES = 32 * 1024
+#: Seconds of the longest wait before the second try. It doubles with each try.
+_FIRST_WAIT = 0.2
+#: Seconds of the longest wait before any try.
+_LONGEST_WAIT = 5.0
+_MOST_DOUBLINGS = 10
+#: Seconds in which a message is sent to its queue again, or recorded: the rest of its lock.
+_RETURN_SECONDS = 12
+#: Deliveries of a message, as many as the queues allow.
+_MOST_ATTEMPTS = 10
+
+#: Records a message of a queue as lost, with the reason.
+type Lose = Callable[[str, QueueMessage, str], Awaitable[None]]
+#: Sends a message to a queue, which delivers it from a time (UTC) on. Raises `SendError`.
+type Put = Callable[[str, QueueMessage, datetime], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCounts:
-    """How often the application sent a message to its queue again: because it waits, and after a failure."""
+    """The numbers of times that a message was sent to its queue again: to wait, and after a failure."""
 
     put_back: int = 0
     attempts: int = 0
@@ -52,8 +71,8 @@ class DeliveryCounts:
 def copy_of(message: QueueMessage, counts: DeliveryCounts, resends: int = 0) -> QueueMessage:
     """Return a message to be sent again with these counts, `resends` times by operators.
 
-    Its id is the same in each repetition, and duplicate detection has not seen it before. The body is a part
-    of the id, because a sender may use one id twice. A message that is nearly too large loses its labels.
+    Each repetition has the same new id, so duplicate detection accepts the first one. The body is a part of
+    the id, because a sender may use one id twice. A message that is nearly too large loses its labels.
     """
     marks = repr((message.message_id, message.body, counts.put_back, counts.attempts, resends))
     digest = hashlib.sha256(marks.encode()).hexdigest()[:DIGEST_CHARACTERS]
@@ -68,16 +87,6 @@ def copy_of(message: QueueMessage, counts: DeliveryCounts, resends: int = 0) -> 
     return replace(
         message, message_id=f"{message.message_id[:40]}.{digest}".lstrip("."), properties=properties
     )
-
-
-_log = logging.getLogger(__name__)
-
-#: Seconds before the second try at most, and before later ones: the bound doubles.
-_FIRST_WAIT, _LONGEST_WAIT, _MOST_DOUBLINGS = 0.2, 5.0, 10
-#: Seconds in which a message is sent to its queue again, or recorded: the rest of its lock.
-_RETURN_SECONDS = 12
-#: Deliveries of a message, as the queues have it.
-_MOST_ATTEMPTS = 10
 
 
 class NotHandledError(Exception):
@@ -114,8 +123,8 @@ async def handle[ResultT](
 ) -> ResultT:
     """Do the work for a message in a span of its sender's trace, and retry it after transient errors.
 
-    Service Bus delivers a failed message again immediately and ten times only, so a short fault of a service
-    must not fail it. Raises the last error after a number of seconds, by default within the queue's lock.
+    Service Bus delivers a failed message again immediately, and only ten times. So a short fault of a service
+    is retried here. Raises the last error after `seconds`, by default within the lock of the queue.
     """
     limit = handling_seconds(queue) if seconds is None else seconds
     time = asyncio.get_running_loop().time
@@ -133,14 +142,6 @@ async def handle[ResultT](
                     raise NotHandledError(f"not done within {limit:g} s; before that: {last}") from last
                 last, tries = error, tries + 1
                 await asyncio.sleep(wait)
-
-
-# Batches
-
-#: Records a message of a queue as lost, with the reason.
-Lose = Callable[[str, QueueMessage, str], Awaitable[None]]
-#: Sends a message to a queue, which delivers it from a time (UTC) on. Raises `SendError`.
-Put = Callable[[str, QueueMessage, datetime], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,19 @@ _RUN, _WAKE, _RELEASE = TypeAdapter(RunRequest), TypeAdapter(WakeRequest), TypeA
 _CHILD = TypeAdapter(Message)
 _READERS: Mapping[str, TypeAdapter[Any]] = {"run": _RUN, "wake": _WAKE, "release": _RELEASE}
 
+#: Callers get this text instead of a reason that may contain an internal text or words of an operator.
+WITHHELD = "the operators know the reason"
+_PLACE = rf"(the task: |(undo of )?({STEP_PATTERN}: ){{0,3}})"
+#: The beginnings of reasons that callers may see. The rest of a reason is for operators.
+_PUBLIC = re.compile(
+    rf"{_PLACE}({NAME_PATTERN} answered \d{{3}}"
+    r"|outcome unknown|its outcome is unknown|done, but its result is missing"
+    r"|not finished within [0-9.e+]+ s|its deadline passed"
+    r"|overdue after \d+ recover(?:y|ies)|deferred for too long|the Agent had not reached the request"
+    r"|(no event arrived|its task did not end) by [0-9 :-]{19} UTC)(?!\w)"
+    r"|(cancelled by its caller|its parent is undone|its task was undone)$"
+)
+
 
 def addressed(message: SchedulerMessage) -> tuple[str, QueueMessage, datetime | None]:
     """Return the queue of a message, the message as its queue receives it, and its first delivery time."""
@@ -172,20 +185,6 @@ def _announcement(message: Message, facts: Mapping[str, object]) -> QueueMessage
         subject=message.kind,
         correlation_id=announcement.correlation_id,
     )
-
-
-#: Callers get this text instead of a reason that may hold an internal text or an operator's words.
-WITHHELD = "the operators know the reason"
-_PLACE = rf"(the task: |(undo of )?({STEP_PATTERN}: ){{0,3}})"
-#: The beginnings of reasons that hold nothing internal. The rest of a reason is for operators.
-_PUBLIC = re.compile(
-    rf"{_PLACE}({NAME_PATTERN} answered \d{{3}}"
-    r"|outcome unknown|its outcome is unknown|done, but its result is missing"
-    r"|not finished within [0-9.e+]+ s|its deadline passed"
-    r"|overdue after \d+ recover(?:y|ies)|deferred for too long|the Agent had not reached the request"
-    r"|(no event arrived|its task did not end) by [0-9 :-]{19} UTC)(?!\w)"
-    r"|(cancelled by its caller|its parent is undone|its task was undone)$"
-)
 
 
 def caller_reason(reason: object) -> str | None:
