@@ -19,7 +19,7 @@ from functions.core.record import NOT_STARTED, StepSpec, TaskRecord
 from functions.core.task_events import Cancelled, Canceller
 from functions.http.access import Caller, Role
 from functions.http.problems import ProblemError
-from functions.messaging.reservations import Reservation, find_reservation
+from functions.messaging.reservations import IdRecord, find_reservation
 from functions.messaging.task_messages import caller_reason
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
@@ -112,7 +112,7 @@ def _why_not_cancelled(record: TaskRecord) -> str:
     return "It was processed, and its time limit for cancellation has passed."
 
 
-def _status_before(task: str, reservation: Reservation) -> Status:
+def _status_before(task: str, reservation: IdRecord) -> Status:
     """Return the status of an order that has no task."""
     is_rejected = reservation.rejected is not None
     return Status(

@@ -4,8 +4,7 @@ Each message has a row whose key begins with its time, the newest first, a row `
 row `!task|` if its task is known. One transaction writes all three. A discarded message has one row without
 its body. Times are UTC.
 
-Messages that no function handles any more are recorded there, too: dead letters, and messages that failed too
-often.
+Dead letters, and messages that failed too often, are recorded there, too. No function handles them any more.
 """
 
 from __future__ import annotations
@@ -126,11 +125,11 @@ class RejectedMessages:
         step: str | None = None,
     ) -> None:
         """Record a message of a queue. A message that is recorded already stays as it is."""
-        at, digest = self._now(), _digest(queue, message, task)
+        at = self._now()
         labels = _LABELS.dump_json(message, exclude={"message_id", "body"}).decode()
         is_complete = len(message.body) <= _MOST_BODY_BYTES and len(labels) <= _MOST_LABELS_CHARACTERS
         rejected = RejectedMessage(
-            id=f"{newest_first(at)}-{digest}",
+            id=f"{newest_first(at)}-{_digest(queue, message, task)}",
             queue=queue,
             message_id=bounded(message.message_id, _MOST_ID_BYTES),
             size=len(message.body),
@@ -184,19 +183,19 @@ class RejectedMessages:
         rows = await asyncio.gather(*(self._table.read(_PARTITION, key) for key in keys[:most]))
         return RejectedList(list(_readable(row for row in rows if row is not None)), more=len(keys) > most)
 
-    async def read(self, message: str) -> tuple[RejectedMessage, bytes] | None:
+    async def read(self, message_id: str) -> tuple[RejectedMessage, bytes] | None:
         """Return a message by its id, and the recorded part of its body; None if there is none."""
-        row = await self._table.read(_PARTITION, message)
+        row = await self._table.read(_PARTITION, message_id)
         return None if row is None else (_message(row), _body(row))
 
     async def resend(
-        self, message: str, who: str, why: str
+        self, message_id: str, who: str, reason: str
     ) -> tuple[RejectedMessage, QueueMessage | None] | None:
         """Record that a message is sent again, and return it with the copy to be sent; None if there is none.
 
         A message that is not complete has no copy. Raises `ConcurrentActionError`.
         """
-        row = await self._table.read(_PARTITION, message)
+        row = await self._table.read(_PARTITION, message_id)
         if row is None:
             return None
         known = _message(row)
@@ -209,41 +208,41 @@ class RejectedMessages:
             known,
             resends=number,
             resent_by=who,
-            resent_why=why,
+            resent_why=reason,
             resent_at=self._now(),
             resent_as=copy.message_id,
         )
         kept = {name: each for name, each in row.items() if name.partition("_")[0] in {"Body", "Labels"}}
-        change = RowChange("update", message, {**kept, **_columns(resent)}, str(row["odata.etag"]))
+        change = RowChange("update", message_id, {**kept, **_columns(resent)}, str(row["odata.etag"]))
         result = await self._table.send(_PARTITION, [change])
-        if isinstance(result, RefusedChanges) and not await self._is_written(message, resent):
-            raise ConcurrentActionError(message)
+        if isinstance(result, RefusedChanges) and not await self._is_written(message_id, resent):
+            raise ConcurrentActionError(message_id)
         return resent, copy
 
-    async def discard(self, message: str, who: str, why: str) -> RejectedMessage | None:
+    async def discard(self, message_id: str, who: str, reason: str) -> RejectedMessage | None:
         """Delete the body of a message and keep all other facts; None if there is no such message.
 
         Another operator may send it again at the same moment.
         """
         for _ in range(_MOST_TRIES):
-            row = await self._table.read(_PARTITION, message)
+            row = await self._table.read(_PARTITION, message_id)
             if row is None:
                 return None
             known = _message(row)
-            discarded = replace(known, discarded_by=who, discarded_why=why, discarded_at=self._now())
-            key = f"{_DISCARDED}{message}"
+            discarded = replace(known, discarded_by=who, discarded_why=reason, discarded_at=self._now())
+            key = f"{_DISCARDED}{message_id}"
             changes = [
-                RowChange("delete", message, etag=str(row["odata.etag"])),
+                RowChange("delete", message_id, etag=str(row["odata.etag"])),
                 *(RowChange("delete", each) for each in _other_keys(known)),
                 RowChange("insert", key, _columns(discarded)),
             ]
             result = await self._table.send(_PARTITION, changes)
             if not isinstance(result, RefusedChanges) or await self._is_written(key, discarded):
                 return discarded
-        raise TransientStorageError(f"message {message} changes all the time")
+        raise TransientStorageError(f"message {message_id}: other operators change it at this moment")
 
     async def _is_written(self, key: str, message: RejectedMessage) -> bool:
-        """Return whether a write was carried out and only its answer was lost."""
+        """Return whether a write took place and only its answer was lost."""
         row = await self._table.read(_PARTITION, key)
         return row is not None and _message(row) == message
 
@@ -360,7 +359,7 @@ class LostMessages:
         reason = ": ".join(str(text) for text in texts if text) or "no reason given"
         lost = (self.lose(queue, each, reason) for each in each_order(message))
         results = await asyncio.gather(*lost, return_exceptions=True)
-        for error in (each for each in results if each is not None):
+        for error in filter(None, results):
             raise error
 
     async def lose(self, queue: str, message: QueueMessage, reason: str) -> None:
@@ -370,12 +369,11 @@ class LostMessages:
         """
         reason = bounded(reason)
         task, step = named_task(message.body)
-        kept = {
-            name: each for name, each in message.properties.items() if name not in {_REASON, _DESCRIPTION}
-        }
-        await self.rejected.reject(
-            dead_letter_queue(queue), replace(message, properties=kept), reason, task=task, step=step
-        )
+        properties = {**message.properties}
+        properties.pop(_REASON, None)
+        properties.pop(_DESCRIPTION, None)
+        complete = replace(message, properties=properties)
+        await self.rejected.reject(dead_letter_queue(queue), complete, reason, task=task, step=step)
         lost = LostMessage(queue, message.message_id, task, reason)
         _log.error("message lost %s", json.dumps(asdict(lost)))
         if queue != OPERATOR_ALERTS_QUEUE:

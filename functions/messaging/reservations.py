@@ -22,8 +22,8 @@ _MOST_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
-    """The record under an id: the order of a task (`is_admitted`), or a reservation.
+class IdRecord:
+    """The record under an id: a reservation, or the order of a task (`is_admitted`).
 
     `content` is the digest of the order. `rejected` is the reason of a rejection, for callers: another order
     may reserve the id then.
@@ -44,15 +44,16 @@ class Reservation:
         return self.submitter, self.content
 
 
-_FACTS = TypeAdapter(Reservation)
+#: The `Facts` of the order of a task have the same names of fields, so it reads them, too.
+_FACTS = TypeAdapter(IdRecord)
 
 
-async def reserve(storage: TaskStorage, order: SubmissionMessage) -> Reservation:
-    """Reserve the id of an order, also after a rejection; return what is recorded under it then.
+async def reserve(storage: TaskStorage, order: SubmissionMessage) -> IdRecord:
+    """Reserve the id of an order, also after a rejection. Return the record under the id then.
 
-    It may be of another order. Reservations of the same moment share a transaction of their shard.
+    The record may be of another order. Reservations of the same moment share a transaction of their shard.
     """
-    new = Reservation(
+    new = IdRecord(
         workflow=order.workflow,
         submitter=order.submitter,
         content=order.digest,
@@ -71,8 +72,8 @@ async def reserve(storage: TaskStorage, order: SubmissionMessage) -> Reservation
     raise TransientStorageError(f"task {order.task_id}: its reservation changes at this moment")
 
 
-async def find_reservation(storage: TaskStorage, task: str) -> Reservation | None:
-    """Return what is recorded under an id, None if there is nothing."""
+async def find_reservation(storage: TaskStorage, task: str) -> IdRecord | None:
+    """Return the record under an id, None if there is none."""
     key = order_key(task)
     row = await storage.table.read(shard_of(task, storage.shards), key)
     if row is None:
@@ -89,8 +90,8 @@ async def reject_reservation(storage: TaskStorage, order: SubmissionMessage, rea
         await storage.commit(order.task_id, [change])
 
 
-def _change(task: str, reservation: Reservation, etag: str | None = None) -> RowChange:
+def _change(task: str, record: IdRecord, etag: str | None = None) -> RowChange:
     """Return the change that writes a reservation, in the place of the one with this ETag."""
-    facts = _FACTS.dump_json(reservation, exclude={"etag", "is_admitted"}, exclude_defaults=True).decode()
-    row = {"Reserved": sortable(reservation.submitted_at), **split("Facts", facts)}
+    facts = _FACTS.dump_json(record, exclude={"etag", "is_admitted"}, exclude_defaults=True).decode()
+    row = {"Reserved": sortable(record.submitted_at), **split("Facts", facts)}
     return RowChange("update" if etag else "insert", order_key(task), row, etag or "*")

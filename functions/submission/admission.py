@@ -1,6 +1,6 @@
 """The admission of orders from the queue `submissions` and from an event hub: an order becomes a task.
 
-A queue is no trust boundary, so every check of the API is repeated. Times are UTC.
+Every check of the API is repeated, because a queue is no trust boundary. Times are UTC.
 """
 
 from __future__ import annotations
@@ -40,13 +40,17 @@ from functions.telemetry.spans import current_traceparent
 _log = logging.getLogger(__name__)
 
 _RUN_ID_CHARACTERS = 8
-#: The first and the longest wait for a version that is not deployed, and their number: a day in all.
-_FIRST_WAIT, _LONGEST_WAIT, _MOST_WAITS, _MOST_DOUBLINGS = timedelta(seconds=10), timedelta(minutes=30), 55, 8
+#: The first wait for a version that is not deployed. It doubles with each wait.
+_FIRST_WAIT = timedelta(seconds=10)
+_MOST_DOUBLINGS = 8
+_LONGEST_WAIT = timedelta(minutes=30)
+#: Waits for a version: a day in all.
+_MOST_WAITS = 55
 #: Tries to insert a task while its reservation changes.
 _MOST_TRIES = 5
 
 
-class Admitted(StrEnum):
+class AdmissionResult(StrEnum):
     """The result of an admission."""
 
     RECORDED = "recorded"
@@ -83,11 +87,11 @@ class Admission:
 
     async def take(
         self, message: QueueMessage, *, source: str = SUBMISSIONS_QUEUE, enqueued_at: datetime | None = None
-    ) -> Admitted:
+    ) -> AdmissionResult:
         """Record an order and request its run, reject it, or send it to the queue again.
 
-        `source` is the queue or the hub. `enqueued_at` is the time of an event, which a hub may deliver again
-        after days.
+        `source` is the queue or the hub. `enqueued_at` is the time at which a hub received an event: it may
+        deliver an event again after days.
         """
         submitted = None
         try:
@@ -96,7 +100,7 @@ class Admission:
             record, is_new = await self._admit(submitted, is_old=sent_at < self.now() - self.retention)
             if record is None:
                 await self._put_back(message, submitted)
-                return Admitted.PUT_BACK
+                return AdmissionResult.PUT_BACK
         except (_RejectedError, MessageError, UnwritableRowsError) as fault:
             _log.warning("message %s rejected: %s", message.message_id, fault, exc_info=fault.__cause__)
             task, _ = named_task(message.body)
@@ -104,10 +108,10 @@ class Admission:
             if submitted is not None:
                 reason = str(fault) if isinstance(fault, _RejectedError) else "It cannot be recorded."
                 await reject_reservation(self.storage, submitted, reason)
-            return Admitted.REJECTED
+            return AdmissionResult.REJECTED
         if not is_new and needs_run(record):
             await self.announcer.request_run(record)  # a crash may have prevented the request
-        return Admitted.RECORDED if is_new else Admitted.KNOWN
+        return AdmissionResult.RECORDED if is_new else AdmissionResult.KNOWN
 
     async def _put_back(self, message: QueueMessage, submitted: SubmissionMessage) -> None:
         """Send an order again later, because another instance may have its version."""
@@ -127,13 +131,14 @@ class Admission:
     ) -> tuple[TaskRecord | None, bool]:
         """Return the record of the task and whether it is new. Raises `_RejectedError`.
 
-        The record is None if the version is not deployed here, and the order was not recorded before. One
-        that was is not rejected, although the deployed version may reject it. The task of an old event may
-        have been deleted: it would be carried out twice.
+        The record is None if there is none, and the version is not deployed here. An order that is on record
+        is returned, even if the deployed version rejects it. An old event without a task is rejected: its task
+        may have been deleted, and another one would repeat the steps.
         """
         if submitted.task_id.startswith(CHILD_PREFIX):
             raise _RejectedError(f"id: ids with {CHILD_PREFIX} are for child tasks")
-        workflow, fault = self.registry.find(submitted.workflow, submitted.version), None
+        workflow = self.registry.find(submitted.workflow, submitted.version)
+        fault: _RejectedError | None = None
         try:
             new = None if workflow is None or is_old else self._order(submitted, workflow)
         except _RejectedError as error:
@@ -153,8 +158,9 @@ class Admission:
     async def _insert(
         self, submitted: SubmissionMessage, order: Order, keys: tuple[str, ...]
     ) -> tuple[TaskRecord, bool]:
-        """Insert a task in the place of its reservation. An order that was rejected reserves nothing."""
-        new, etag = admit(order, self.now(), self.settings), submitted.reservation
+        """Insert a task in the place of its reservation, or of the record of a rejected order."""
+        new = admit(order, self.now(), self.settings)
+        etag = submitted.reservation
         for _ in range(_MOST_TRIES):
             try:
                 return await self.storage.admit(new, keys, reserved=etag)

@@ -20,7 +20,7 @@ from functions.messaging.message_format import QueueMessage
 from functions.messaging.queue_names import hub_source
 from functions.messaging.received_messages import TRANSIENT_ERRORS, Lose, as_error, handle, within
 from functions.storage.table_contract import CorruptRowError
-from functions.submission.admission import Admission, Admitted
+from functions.submission.admission import Admission, AdmissionResult
 from functions.telemetry import instruments
 from functions.telemetry.instruments import Field
 from functions.telemetry.spans import TRACEPARENT
@@ -33,9 +33,11 @@ MOST_EVENT_BYTES = 192 * 1024
 _BYTES_AT_ONCE = 64 * 1024
 #: Events of all partitions that are recorded at once, so that running tasks do not wait for new orders.
 _EVENTS_AT_ONCE = 400
-#: Seconds in which an event is retried, and in which one is recorded as lost.
-_HANDLING_SECONDS, _RECORD_SECONDS = 45, 12
-#: Events of a batch from which on an error of most events is a defect of the application.
+#: Seconds in which an event is retried.
+_HANDLING_SECONDS = 45
+#: Seconds in which an event is recorded as lost.
+_RECORD_SECONDS = 12
+#: In a batch of this size or more, an error of most events is a defect of the application.
 _FEWEST_TO_JUDGE = 10
 
 
@@ -85,8 +87,8 @@ class EventBatches:
     async def take(self, events: Sequence[HubEvent]) -> None:
         """Record or reject each event of a batch.
 
-        Raises `ExceptionGroup` if a service fails, or if most events meet a defect: the batch must be
-        retried. The events that were recorded are known then.
+        Raises `ExceptionGroup` if a service fails, or if most events meet a defect. The batch must be retried
+        then, and its recorded events are `KNOWN`.
         """
         labels = {Field.QUEUE.value: self._source}
         age = (self._admission.now() - events[0].enqueued_at).total_seconds()
@@ -96,24 +98,24 @@ class EventBatches:
             self._take_one(event, size // _BYTES_AT_ONCE) for event, size in zip(events, sizes, strict=False)
         )
         results = await asyncio.gather(*taken, return_exceptions=True)
-        for outcome, count in Counter(each for each in results if isinstance(each, Admitted)).items():
+        for outcome, count in Counter(each for each in results if isinstance(each, AdmissionResult)).items():
             instruments.EVENTS.add(count, {**labels, Field.OUTCOME.value: str(outcome)})
         failed = await self._failures(events, results)
         if failed:
             raise ExceptionGroup(f"{self._source}: the batch must be retried", failed)
 
-    async def _take_one(self, event: HubEvent, rounds: int) -> Admitted:
+    async def _take_one(self, event: HubEvent, rounds: int) -> AdmissionResult:
         for _ in range(rounds):
             await asyncio.sleep(0)
         work = partial(self._admit, event)
         return await handle(self._source, event.message, work, seconds=_HANDLING_SECONDS)
 
-    async def _admit(self, event: HubEvent) -> Admitted:
+    async def _admit(self, event: HubEvent) -> AdmissionResult:
         async with self._slots:
             if len(event.message.body) > MOST_EVENT_BYTES:
                 reason = f"the event has more than {MOST_EVENT_BYTES} bytes"
                 await self._admission.rejected.reject(self._source, event.message, reason)
-                return Admitted.REJECTED
+                return AdmissionResult.REJECTED
             return await self._admission.take(
                 event.message, source=self._source, enqueued_at=event.enqueued_at
             )

@@ -37,7 +37,7 @@ from functions.storage.table_contract import (
     RowQuery,
     TransientStorageError,
 )
-from functions.submission.admission import Admission, Admitted
+from functions.submission.admission import Admission, AdmissionResult
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep
 from tests.fakes.storage_process import no_client
@@ -277,7 +277,7 @@ class Host:
         sent = {**drawn.payload.model_dump(), "reply_to": drawn.reply_to}
         return self.orders.draft(workflow, sent, _caller(caller), task=task).order
 
-    async def take(self, message: QueueMessage) -> Admitted:
+    async def take(self, message: QueueMessage) -> AdmissionResult:
         """Record an order of the queue."""
         await self.cross("intake")
         drawn = self.world.definitions.tasks.get(message.message_id.partition(".")[0])

@@ -18,7 +18,7 @@ from functions.messaging.message_format import (
 )
 from functions.messaging.queue_depths import Backlog
 from functions.messaging.reservations import reserve as reserve_id
-from functions.submission.admission import Admitted
+from functions.submission.admission import AdmissionResult
 from tests.simulation.drawn import DrawnTask
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Intake:
         self._waiting[place] = world.now()
         await asyncio.sleep(late)
         order = read_message(SubmissionMessage, message.body)
-        if await world.on_some_host(lambda host: host.take(message)) is Admitted.REJECTED:
+        if await world.on_some_host(lambda host: host.take(message)) is AdmissionResult.REJECTED:
             world.log(f"{order.task_id} of {order.submitter}: rejected")
             world.cover(order.task_id, "rejected at intake")
             self._rejected[order.task_id].add((order.submitter, order.digest))

@@ -18,7 +18,7 @@ from functions.messaging.message_format import QueueMessage
 from functions.messaging.rejected_messages import RejectedMessage, RejectedMessages
 from functions.messaging.task_messages import RunRequest, SchedulerMessage
 from functions.storage.task_storage import TaskStorage
-from functions.submission.admission import Admission, Admitted
+from functions.submission.admission import Admission, AdmissionResult
 from tests.fakes.simulated_table import SimulatedTable
 from tests.fakes.storage_process import START
 
@@ -116,7 +116,7 @@ class Bench:
             retention=timedelta(days=30),
         )
 
-    async def take(self, content: bytes, name: str = "m-1", **properties: Any) -> Admitted:
+    async def take(self, content: bytes, name: str = "m-1", **properties: Any) -> AdmissionResult:
         """Take a message of the queue."""
         message = QueueMessage(message_id=name, body=content, subject="s", properties=properties)
         return await self.admission.take(message)

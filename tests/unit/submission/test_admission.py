@@ -15,7 +15,7 @@ from functions.core.task_events import Cancelled, Canceller, Resumed, Suspended
 from functions.messaging.message_format import QueueMessage
 from functions.messaging.received_messages import DeliveryCounts, copy_of
 from functions.storage.table_contract import TransientStorageError
-from functions.submission.admission import Admitted
+from functions.submission.admission import AdmissionResult
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
 from tests.unit.submission.bench import SEND, Bench, Parcel, body, findable, workflow
@@ -30,7 +30,7 @@ def bench() -> Bench:
 async def test_order_becomes_a_task_with_a_run(bench: Bench) -> None:
     """`Pending` until its run starts a step; it has the facts of the message, and operators find it."""
     sent = body(reply_to="notices-demo", correlation_id="c-1", submitted_at="2025-12-31T23:00:00Z")
-    assert await bench.take(sent) is Admitted.RECORDED
+    assert await bench.take(sent) is AdmissionResult.RECORDED
     record = await bench.record()
     seen = (derive(record).state, derive(record).due_at)
     assert seen == (ProcessState.PENDING, START + timedelta(seconds=30))
@@ -60,7 +60,7 @@ async def test_order_is_found_by_its_search_texts() -> None:
     assert len(bench.table.keys(f"!find|{search_key('Weight 3')}|")) == 1
     for texts in ([str(number) for number in range(9)], "Ada", [3]):
         bench = Bench(findable(lambda _, texts=texts: texts))
-        assert await bench.take(body()) is Admitted.REJECTED
+        assert await bench.take(body()) is AdmissionResult.REJECTED
         assert "search texts" in (await bench.rejections())[0].reason
 
 
@@ -85,9 +85,9 @@ async def test_recorded_order_is_known_after_a_deployment(
     bench.registry = WorkflowRegistry(deployed)
     bench.restart()
     bench.admission = replace(bench.admission, reply_queues=queues)
-    assert await bench.take(body(**sent)) is Admitted.KNOWN
+    assert await bench.take(body(**sent)) is AdmissionResult.KNOWN
     assert (bench.runs, await bench.rejections()) == (["t-1.1.1"], [])
-    assert await bench.take(body("t-2", **sent)) is Admitted.REJECTED
+    assert await bench.take(body("t-2", **sent)) is AdmissionResult.REJECTED
 
 
 async def test_repeated_order_is_one_task(bench: Bench) -> None:
@@ -95,7 +95,7 @@ async def test_repeated_order_is_one_task(bench: Bench) -> None:
     await bench.take(body())
     writes = len(bench.table.rows)
     bench.restart()
-    assert await bench.take(body(submitted_at="2026-01-01T00:00:07Z"), "m-2") is Admitted.KNOWN
+    assert await bench.take(body(submitted_at="2026-01-01T00:00:07Z"), "m-2") is AdmissionResult.KNOWN
     assert (bench.runs, len(bench.table.rows)) == (["t-1.1.1"] * 2, writes)
     assert await bench.rejections() == []
 
@@ -113,7 +113,7 @@ async def test_repeated_order_of_another_state_requests_nothing(bench: Bench, ev
     await bench.take(body())
     await bench.storage.change("t-1", event, until=START + timedelta(seconds=20))
     runs = list(bench.runs)
-    assert await bench.take(body()) is Admitted.KNOWN
+    assert await bench.take(body()) is AdmissionResult.KNOWN
     assert bench.runs == runs
 
 
@@ -148,7 +148,7 @@ async def test_message_that_cannot_be_used_is_kept_with_the_reason(
     bench: Bench, content: bytes, reason: str
 ) -> None:
     """It is not delivered again."""
-    assert await bench.take(content, tenant="blue") is Admitted.REJECTED
+    assert await bench.take(content, tenant="blue") is AdmissionResult.REJECTED
     [kept] = await bench.rejections()
     assert (kept.queue, kept.message_id, kept.size) == ("submissions", "m-1", len(content))
     assert kept.reason.startswith(reason)
@@ -200,7 +200,7 @@ async def test_order_of_a_missing_version_waits_for_a_day(bench: Bench, changes:
     content = body(**changes)
     message = QueueMessage(message_id="m-1", body=content, properties={"tenant": "blue"})
     original = message
-    while await bench.admission.take(message) is Admitted.PUT_BACK:
+    while await bench.admission.take(message) is AdmissionResult.PUT_BACK:
         message = bench.put_back[-1][1]
     delays = [delay.total_seconds() for _, _, delay in bench.put_back]
     assert delays[:4] == [10, 20, 40, 80]
@@ -212,7 +212,7 @@ async def test_order_of_a_missing_version_waits_for_a_day(bench: Bench, changes:
     assert kept.reason == f"workflow: no {text} was deployed for a day"
     assert copy_of(message, DeliveryCounts()).properties == original.properties
     resent = await bench.resent(kept)
-    assert await bench.admission.take(resent) is Admitted.PUT_BACK  # for a day again
+    assert await bench.admission.take(resent) is AdmissionResult.PUT_BACK  # for a day again
     assert DeliveryCounts.of(bench.put_back[-1][1]) == DeliveryCounts(put_back=1)
 
 
@@ -233,7 +233,7 @@ async def test_order_waits_without_properties_that_the_queue_does_not_accept(
 async def test_other_order_under_a_known_id_is_rejected(bench: Bench, changes: Any) -> None:
     """The first one stays, and the reason names nothing of it."""
     await bench.take(body())
-    assert await bench.take(body(**changes), "m-2") is Admitted.REJECTED
+    assert await bench.take(body(**changes), "m-2") is AdmissionResult.REJECTED
     [kept] = await bench.rejections()
     assert (kept.message_id, kept.task, kept.reason) == ("m-2", "t-1", "another order is recorded as t-1")
     assert (await bench.record()).order.payload == '{"weight":3}'
@@ -246,5 +246,5 @@ async def test_storage_that_fails_has_the_message_delivered_again(bench: Bench, 
     with pytest.raises(TransientStorageError):
         await bench.take(body())
     assert await bench.rejections() == []
-    assert await bench.take(body()) in {Admitted.RECORDED, Admitted.KNOWN}
+    assert await bench.take(body()) in {AdmissionResult.RECORDED, AdmissionResult.KNOWN}
     assert bench.runs == ["t-1.1.1"]

@@ -10,11 +10,11 @@ import pytest
 
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.messaging.message_format import SubmissionMessage, read_message
-from functions.messaging.reservations import Reservation, find_reservation
+from functions.messaging.reservations import IdRecord, find_reservation
 from functions.messaging.reservations import reserve as reserve_id
 from functions.storage.table_contract import RowChange, TransientStorageError
 from functions.storage.table_maintenance import delete_finished
-from functions.submission.admission import Admitted
+from functions.submission.admission import AdmissionResult
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import START
 from tests.fakes.virtual_time import in_virtual_time
@@ -36,7 +36,7 @@ async def reserve(bench: Bench, **changes: Any) -> bytes:
     return body(reservation=found.etag, **changes)
 
 
-async def found(bench: Bench) -> Reservation:
+async def found(bench: Bench) -> IdRecord:
     """Return what is recorded under the id."""
     reservation = await find_reservation(bench.storage, "t-1")
     assert reservation is not None
@@ -47,7 +47,7 @@ async def test_reserved_order_is_recorded_without_a_read(bench: Bench) -> None:
     """In one transaction, which replaces the reservation."""
     message = await reserve(bench)
     reads, sent = bench.table.reads, len(bench.table.transactions)
-    assert await bench.take(message) is Admitted.RECORDED
+    assert await bench.take(message) is AdmissionResult.RECORDED
     [changes] = [each for each in bench.table.transactions[sent:] if each[0].key == "t-1|task"]
     seen = ([each.kind for each in changes if each.key == "t-1|order"], bench.table.reads)
     assert seen == (["update"], reads)
@@ -59,44 +59,45 @@ async def test_reserved_order_is_recorded_without_a_read(bench: Bench) -> None:
 async def test_reservation_that_is_no_version_of_a_row_is_rejected(bench: Bench, etag: str) -> None:
     """It takes no reserved id, and adds nothing to a transaction."""
     message = await reserve(bench)
-    assert await bench.take(body(reservation=etag, payload={"weight": 4}), "m-1") is Admitted.REJECTED
-    assert await bench.take(message, "m-2") is Admitted.RECORDED
+    assert await bench.take(body(reservation=etag, payload={"weight": 4}), "m-1") is AdmissionResult.REJECTED
+    assert await bench.take(message, "m-2") is AdmissionResult.RECORDED
 
 
 async def test_message_that_arrives_twice_is_one_task(bench: Bench) -> None:
     """At the same moment, and later in another process."""
     message = await reserve(bench)
     taken = await asyncio.gather(bench.take(message), bench.take(message, "m-2"))
-    assert sorted(taken) == [Admitted.KNOWN, Admitted.RECORDED]
+    assert sorted(taken) == [AdmissionResult.KNOWN, AdmissionResult.RECORDED]
     bench.restart()
-    assert await bench.take(message) is Admitted.KNOWN
+    assert await bench.take(message) is AdmissionResult.KNOWN
     assert await bench.rejections() == []
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["hub first", "hub second"])
 @pytest.mark.parametrize(
-    ("changes", "second"), [({}, Admitted.KNOWN), (OTHER, Admitted.REJECTED)], ids=["equal", "different"]
+    ("changes", "second"), [({}, AdmissionResult.KNOWN), (OTHER, AdmissionResult.REJECTED)], ids=["=", "!="]
 )
 async def test_order_of_a_hub_and_one_with_a_reservation(
-    bench: Bench, changes: dict[str, Any], second: Admitted, *, is_first: bool
+    bench: Bench, changes: dict[str, Any], second: AdmissionResult, *, is_first: bool
 ) -> None:
     """An equal order of a hub completes the reservation, a different one is rejected."""
     reserved = await reserve(bench)
     messages = [body(**changes), reserved] if is_first else [reserved, body(**changes)]
     taken = [await bench.take(message, f"m-{number}") for number, message in enumerate(messages)]
-    is_reversed = second is Admitted.REJECTED and is_first
-    assert taken == ([second, Admitted.RECORDED] if is_reversed else [Admitted.RECORDED, second])
+    is_reversed = second is AdmissionResult.REJECTED and is_first
+    results = [AdmissionResult.RECORDED, second]
+    assert taken == (results[::-1] if is_reversed else results)
     assert (await bench.record()).order.payload == '{"weight":3}'
     assert [each.reason for each in await bench.rejections()] == (
-        ["another order is recorded as t-1"] if second is Admitted.REJECTED else []
+        ["another order is recorded as t-1"] if second is AdmissionResult.REJECTED else []
     )
 
 
 async def test_rejection_is_recorded_with_its_public_reason(bench: Bench) -> None:
     """A message without a reservation writes no row."""
-    assert await bench.take(await reserve(bench, **UNFIT)) is Admitted.REJECTED
+    assert await bench.take(await reserve(bench, **UNFIT)) is AdmissionResult.REJECTED
     assert (await found(bench)).rejected == (await bench.rejections())[0].reason != ""
-    assert await bench.take(body("t-2", **UNFIT)) is Admitted.REJECTED
+    assert await bench.take(body("t-2", **UNFIT)) is AdmissionResult.REJECTED
     assert bench.table.keys("t") == ["t-1|order"]
 
 
@@ -106,7 +107,7 @@ async def test_reason_of_rows_that_the_service_refuses_is_not_public(
     """An operator reads it in `Rejected`."""
     message, keys = await reserve(bench), [f"key {number}" for number in range(100)]
     monkeypatch.setattr(Workflow, "search_keys", lambda *_: keys)
-    assert await bench.take(message) is Admitted.REJECTED
+    assert await bench.take(message) is AdmissionResult.REJECTED
     assert (await found(bench)).rejected == "It cannot be recorded."
     assert "do not fit" in (await bench.rejections())[0].reason
 
@@ -117,7 +118,7 @@ async def test_rejection_of_an_old_message_leaves_the_newer_reservation(bench: B
     await bench.take(old)
     new = await reserve(bench, **OTHER)
     taken = [await bench.take(message, f"m-{number}") for number, message in enumerate((old, new, old))]
-    assert taken == [Admitted.REJECTED, Admitted.RECORDED, Admitted.REJECTED]
+    assert taken == [AdmissionResult.REJECTED, AdmissionResult.RECORDED, AdmissionResult.REJECTED]
     assert (await bench.record()).order.payload == '{"weight":4}'
 
 
@@ -126,11 +127,11 @@ async def test_rejected_reservation_is_free(changes: dict[str, Any]) -> None:
     """An operator sends the message again after a repair, or a hub has another order; or it was deleted."""
     bench = Bench(workflow(payload=Purchase))
     message = await reserve(bench)
-    assert await bench.take(message) is Admitted.REJECTED
+    assert await bench.take(message) is AdmissionResult.REJECTED
     bench.registry = WorkflowRegistry([workflow()])
     bench.restart()
     for _ in range(2):
-        assert await bench.take(body(**changes) if changes else message, "m-2") is Admitted.RECORDED
+        assert await bench.take(body(**changes) if changes else message, "m-2") is AdmissionResult.RECORDED
         bench.table.rows.clear()
 
 
@@ -144,13 +145,13 @@ def test_lost_answer_of_the_insertion_records_the_order_once(fault: TableFault, 
         message = await reserve(bench)
         bench.table.fail_next(fault)
         if fault is TableFault.REPEATED:
-            assert await bench.take(message) is Admitted.RECORDED
+            assert await bench.take(message) is AdmissionResult.RECORDED
         else:
             with pytest.raises(TransientStorageError):
                 await bench.take(message)
         await asyncio.sleep(pause)
         is_late = fault is TableFault.LATE and not pause
-        assert await bench.take(message) is (Admitted.RECORDED if is_late else Admitted.KNOWN)
+        assert await bench.take(message) is (AdmissionResult.RECORDED if is_late else AdmissionResult.KNOWN)
         run_id = (await bench.record()).order.run_id
         await asyncio.sleep(10)
         bench.restart()
@@ -166,4 +167,4 @@ async def test_retention_leaves_the_reservation_of_an_id_that_is_used_again(benc
     message = await reserve(bench)
     assert (await delete_finished(bench.storage, 0, START + timedelta(days=1))).deleted == 1
     assert bench.table.keys() == ["t-1|order"]
-    assert await bench.take(message) is Admitted.RECORDED
+    assert await bench.take(message) is AdmissionResult.RECORDED

@@ -13,7 +13,7 @@ from functions.core.rules import admit
 from functions.messaging.intake_measurement import record_intake
 from functions.messaging.message_format import SubmissionMessage
 from functions.messaging.queue_depths import Backlog
-from functions.messaging.reservations import Reservation, find_reservation, reject_reservation
+from functions.messaging.reservations import IdRecord, find_reservation, reject_reservation
 from functions.messaging.reservations import reserve as reserve_id
 from functions.storage.record_rows import joined
 from functions.storage.table_contract import RowPage, RowQuery, StorageError, TransientStorageError
@@ -179,12 +179,12 @@ def message(task: str) -> SubmissionMessage:
     )
 
 
-async def reserve(process: Maintained, *tasks: str) -> list[Reservation]:
+async def reserve(process: Maintained, *tasks: str) -> list[IdRecord]:
     """Reserve ids."""
     return [await reserve_id(process.storage, message(task)) for task in tasks]
 
 
-async def reject(process: Maintained, reserved: Reservation) -> None:
+async def reject(process: Maintained, reserved: IdRecord) -> None:
     """Reject the order of the reservation of `t1`."""
     rejected = message("t1").model_copy(update={"reservation": reserved.etag})
     await reject_reservation(process.storage, rejected, "why")
