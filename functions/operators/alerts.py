@@ -1,8 +1,8 @@
 """Alerts for operators: each is a line of the log, and is posted where a webhook is set. Times are UTC.
 
-The alerts that are posted singly in a minute are limited; one summary counts the others by cause. All
-instances share one row: the start of the minute, the number of alerts that were posted singly, and the
-numbers of alerts that wait for the summary, by cause.
+A number of alerts are posted singly in a minute. One summary counts the others by cause. All instances share
+one row: the start of the minute, the number of alerts that were posted singly, and by cause the numbers of
+alerts that wait for the summary.
 
 - The first `per_minute` alerts of a minute are posted singly. A failed attempt counts.
 - Any other alert is counted in the row before its message is completed; a repeated message counts twice.
@@ -34,13 +34,19 @@ from functions.messaging.task_messages import AnnouncementMessage
 from functions.storage.table_contract import RowChange, StorageError, Table, TransientStorageError, write
 from functions.supervisor.sweep_progress import SUPERVISOR
 
+type Facts = Mapping[str, str | int | None]
+#: Posts an alert. Raises `WebhookError`.
+type Post = Callable[[Alert], Awaitable[None]]
+
 _log = logging.getLogger(__name__)
 
-#: Seconds for the post of a queued alert, within the handling of its message (45 s), and for the post of an
-#: alert whose caller must finish within 12 seconds.
-_QUEUED_SECONDS, _POST_SECONDS = 35.0, 6.0
-#: Attempts of a post, and seconds of each one.
+#: Seconds for the post of a queued alert, within the handling of its message (45 s).
+_QUEUED_SECONDS = 35.0
+#: Seconds for the post of an alert whose caller must finish within 12 seconds.
+_POST_SECONDS = 6.0
 _ATTEMPTS, _ATTEMPT_SECONDS = 4, 10
+#: Hosts of incoming webhooks of Teams, and of the workflows that replace them.
+_TEAMS_HOSTS = (".webhook.office.com", ".logic.azure.com")
 _KEY = "alerts"
 #: Seconds in which an alert must be counted. After them, it is posted singly.
 _COUNT_SECONDS = 2.0
@@ -85,9 +91,6 @@ class AlertMinute(BaseModel):
         return AlertMinute(since=now, waiting=self.waiting - posted.waiting)
 
 
-type Facts = Mapping[str, str | int | None]
-
-
 @dataclass(frozen=True, slots=True)
 class Alert:
     """An event for operators, with facts by name. `subject` separates causes, such as queues."""
@@ -121,20 +124,14 @@ def announced_alert(message: AnnouncementMessage) -> Alert:
         "rows": rows or None,
         "at": message.at.isoformat(),
     }
-    parts = (
-        message.cause,
-        message.workflow,
-        message.gate,
-        error_class(message.reason or "", message.id or None),
-    )
-    known = {name: fact for name, fact in facts.items() if fact is not None}
-    return Alert("operator alert", known, ": ".join(filter(None, parts)))
+    reason = error_class(message.reason or "", message.id or None)
+    subject = ": ".join(filter(None, (message.cause, message.workflow, message.gate, reason)))
+    return Alert("operator alert", {name: each for name, each in facts.items() if each is not None}, subject)
 
 
 def lost_alert(lost: LostMessage) -> Alert:
     """Return the alert about a message that no function handles any more."""
-    facts: Facts = asdict(lost)
-    return Alert("message lost", facts, lost.queue)
+    return Alert("message lost", asdict(lost), lost.queue)
 
 
 def summary_alert(minute: AlertMinute) -> Alert:
@@ -164,10 +161,6 @@ def _text_runs(name: str, fact: str | int) -> dict[str, Any]:
     """Return a fact as text runs, in which Teams reads no Markdown: ids may contain underscores."""
     label = {"type": "TextRun", "text": f"{name.replace('_', ' ')}: ", "weight": "Bolder"}
     return {"type": "RichTextBlock", "inlines": [label, {"type": "TextRun", "text": str(fact)}]}
-
-
-#: Posts an alert. Raises `WebhookError`.
-type Post = Callable[[Alert], Awaitable[None]]
 
 
 class Alerts:
@@ -213,7 +206,7 @@ class Alerts:
             if minute is None or not minute.waiting or not minute.is_over(self._now()):
                 return
             if self._posted is None or self._posted.since != minute.since:
-                await _posted(self._post, summary_alert(minute), _POST_SECONDS)
+                await _post_within(self._post, summary_alert(minute), _POST_SECONDS)
                 self._posted = minute
             posted, now = self._posted, self._now()
             await self._change(lambda newest: ((newest or AlertMinute(since=now)).without(posted, now), None))
@@ -236,7 +229,7 @@ class Alerts:
         except (StorageError, TimeoutError) as error:
             _log.warning("an alert is not counted: %s", error)
         try:
-            await _posted(self._post, alert, seconds)
+            await _post_within(self._post, alert, seconds)
         except WebhookError as error:
             _log.warning("%s is not posted: %s", alert.line, error)
             try:
@@ -278,16 +271,12 @@ class Alerts:
             return None, str(row["odata.etag"])
 
 
-async def _posted(post: Post, alert: Alert, seconds: float) -> None:
+async def _post_within(post: Post, alert: Alert, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await post(alert)
     except TimeoutError:
         raise WebhookError(f"the alert webhook did not answer within {seconds:g} s") from None
-
-
-#: Hosts of incoming webhooks of Teams, and of the workflows that replace them.
-_TEAMS_HOSTS = (".webhook.office.com", ".logic.azure.com")
 
 
 class Webhook:

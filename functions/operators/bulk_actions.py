@@ -40,8 +40,10 @@ from functions.storage.task_storage import TaskStorage
 _MOST_READS = 40
 #: Tasks that are read for a count if the index does not decide.
 _MOST_READ_FOR_COUNT = 200
-#: Seconds for one task of a page, after which its outcome is unknown, and tasks that are changed at once.
-_TASK_SECONDS, _TASKS_AT_ONCE = 10, 16
+#: Seconds for one task of a page. After them, its outcome is unknown.
+_TASK_SECONDS = 10
+#: Tasks that are changed at once.
+_TASKS_AT_ONCE = 16
 
 
 class _Place(Cursor):
@@ -57,8 +59,8 @@ class _Place(Cursor):
 class Selection:
     """The tasks that a filter selects as of `before`; tasks that ended later are left out.
 
-    It is read shard by shard in the order of the keys: an entry that leaves the index moves no other one, and
-    a new entry is before the cursor or too new. The rows of unfinished tasks move: these are sorted by task.
+    It is read shard by shard in the order of the keys. An entry that leaves the index moves no other one. A
+    new entry is before the cursor, or too new. The rows of unfinished tasks move, so they are sorted by task.
     """
 
     def __init__(self, storage: TaskStorage, asked: TaskFilter, before: datetime) -> None:
@@ -68,7 +70,9 @@ class Selection:
         self._digest = zlib.crc32(f"{asked.model_dump_json()} {before.isoformat()}".encode())
         self._scope = ListScope(query, before, None)
         self._unfinished, self._queries = self._scope.queries()
-        self._units = self._shards * (bool(self._unfinished) + len(self._queries))
+        #: Each query has one unit for each shard. None: the unfinished tasks, sorted by task.
+        self._parts = [None, *self._queries] if self._unfinished else self._queries
+        self._units = self._shards * len(self._parts)
 
     def has(self, record: TaskRecord) -> bool:
         """Return whether a task is selected. One that ended, or that was acted on, after `before` is not."""
@@ -104,9 +108,9 @@ class Selection:
 
     async def _read(self, unit: int, beyond: str | None, most: int) -> EntryPage[ListedTask]:
         number, shard = divmod(unit, self._shards)
-        if self._unfinished and number == 0:
+        query = self._parts[number]
+        if query is None:
             return await self._by_task(shard, beyond, most)
-        query = self._queries[number - bool(self._unfinished)]
         return await self._rows(shard, replace(query, beyond=beyond, most=most))
 
     async def _by_task(self, shard: int, beyond: str | None, most: int) -> EntryPage[ListedTask]:
@@ -175,8 +179,8 @@ class BulkActions:
     async def select(self, asked: TaskFilter, before: datetime) -> Selection:
         """Return the selection of a filter as of `before`. Raises `ProblemError` 422 for a time to come.
 
-        Another instance, whose clock may be ahead, gave the time. It is waited for: a repetition of the
-        request would select tasks that ended after the first one.
+        The clock of the instance that returned the time may be ahead, so the request waits until `before`.
+        Without the wait, its repetition would select tasks that ended after the first request.
         """
         lead = before - self.actions.now()
         if lead > self.actions.settings.skew:

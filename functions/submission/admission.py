@@ -132,8 +132,8 @@ class Admission:
         """Return the record of the task and whether it is new. Raises `_RejectedError`.
 
         The record is None if there is none, and the version is not deployed here. An order that is on record
-        is returned, even if the deployed version rejects it. An old event without a task is rejected: its task
-        may have been deleted, and another one would repeat the steps.
+        is returned, even if the deployed version rejects it. An old event without a task is rejected: it may
+        have had a task that was deleted, and another task would repeat the steps.
         """
         if submitted.task_id.startswith(CHILD_PREFIX):
             raise _RejectedError(f"id: ids with {CHILD_PREFIX} are for child tasks")
