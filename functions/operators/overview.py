@@ -36,11 +36,9 @@ from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
 _MOST_READ = 100
 #: Corrupt rows that the overview names.
 _MOST_CORRUPT = 50
-#: Ages in seconds after which the overview, the last hour and the depths of the queues are read again. A
-#: read of the depths transfers the bodies of messages.
+#: Seconds after which the overview, the last hour and the depths of the queues are read again. A read of the
+#: depths transfers the bodies of messages.
 _OVERVIEW_SECONDS, _HOUR_SECONDS, _DEPTHS_SECONDS = 2, 15, 5
-
-_NAMES = {TaskIndex.DUE: "under_way", TaskIndex.SUSPENDED: "suspended", TaskIndex.ERROR: "in_error"}
 
 
 class VersionTasks(BaseModel):
@@ -136,31 +134,41 @@ class OverviewReader:
     async def _read(self) -> Overview:
         now, corrupt = self._now(), _CorruptRows()
         heartbeat = self._heartbeats.heartbeat
-        (due, suspended, errors), (sweep, full_sweep, intake), (gates, hour, queues) = await asyncio.gather(
-            asyncio.gather(*(self._entries(index, corrupt) for index in _NAMES)),
-            asyncio.gather(
-                corrupt.skipped(heartbeat("sweep")),
-                corrupt.skipped(heartbeat("full sweep")),
-                corrupt.skipped(read_intake(self._storage.table)),
-            ),
-            asyncio.gather(self._read_gates(corrupt), self._hour.get(), self._depths.get()),
-        )
-        overdue = await self._overdue(due, now, corrupt)
-        found = zip(_NAMES.values(), (due, suspended, errors), strict=True)
-        tasks = [(name, task) for name, entries in (*found, ("overdue", overdue)) for task in entries.tasks]
+        try:
+            async with asyncio.TaskGroup() as group:
+                under_way = group.create_task(self._entries(TaskIndex.DUE, corrupt))
+                suspended = group.create_task(self._entries(TaskIndex.SUSPENDED, corrupt))
+                in_error = group.create_task(self._entries(TaskIndex.ERROR, corrupt))
+                sweep = group.create_task(corrupt.skipped(heartbeat("sweep")))
+                full_sweep = group.create_task(corrupt.skipped(heartbeat("full sweep")))
+                intake = group.create_task(corrupt.skipped(read_intake(self._storage.table)))
+                gates = group.create_task(self._read_gates(corrupt))
+                hour = group.create_task(self._hour.get())
+                queues = group.create_task(self._depths.get())
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        overdue = await self._overdue(under_way.result(), now, corrupt)
+        lists = {
+            "under_way": under_way.result(),
+            "overdue": overdue,
+            "suspended": suspended.result(),
+            "in_error": in_error.result(),
+        }
+        tasks = [(name, task) for name, entries in lists.items() for task in entries.tasks]
+        measured = intake.result()
         return Overview(
             at=now,
-            under_way=due.count,
+            under_way=under_way.result().count,
             overdue=overdue.count,
-            suspended=suspended.count,
-            in_error=errors.count,
-            last_hour=hour,
+            suspended=suspended.result().count,
+            in_error=in_error.result().count,
+            last_hour=hour.result(),
             versions=_by_version(tasks, self._registry),
-            sweep=sweep,
-            full_sweep=full_sweep,
-            gates=gates,
-            intake=None if intake is None else self._intake(intake, now),
-            queues=list(queues),
+            sweep=sweep.result(),
+            full_sweep=full_sweep.result(),
+            gates=gates.result(),
+            intake=None if measured is None else self._intake(measured, now),
+            queues=list(queues.result()),
             corrupt=[CorruptRow.model_validate(error) for error in corrupt.errors[:_MOST_CORRUPT]],
         )
 
@@ -179,7 +187,7 @@ class OverviewReader:
         return _Entries(tasks, more=any(page.cursor is not None for page in pages))
 
     async def _overdue(self, due: _Entries, now: datetime, corrupt: _CorruptRows) -> _Entries:
-        """Return the tasks that are overdue, of all that are under way."""
+        """Return the overdue tasks among those under way."""
         rows = [(task.at, task.task, task) for task in due.tasks if task.at is not None and task.at <= now]
         listed = [task for *_, task in sorted(rows, key=lambda row: row[:2])]
         read = (corrupt.skipped(self._storage.load(each.task)) for each in listed[:_MOST_READ])
@@ -187,7 +195,7 @@ class OverviewReader:
         overdue = [
             task for task, due_at in zip(listed, times, strict=False) if due_at is not None and due_at <= now
         ]
-        # Rows are in the order of time, so after a row that is not due there is none that is.
+        # Rows are in the order of time: no row is due after one that is not.
         return _Entries([*overdue, *listed[_MOST_READ:]], more=due.more and len(listed) == len(due.tasks))
 
     async def _read_gates(self, corrupt: _CorruptRows) -> list[DeferredGate]:

@@ -237,8 +237,8 @@ class TaskActions:
     def _checked(self, record: TaskRecord, spec: StepSpec, action: Action, caller: Caller) -> str:
         """Return a result or an event as JSON. Raises `ProblemError`.
 
-        The operator needs the role of the sender for an event. In the place of a submitter, any operator may
-        answer with a result.
+        An event needs the role of its sender. A result needs the role of the step, unless it is a built-in
+        role.
         """
         if action.name is ActionName.EVENT:
             if spec.type is not StepType.EVENT:
@@ -347,12 +347,17 @@ def _candidates(record: TaskRecord) -> Iterator[Action]:
 def _preview(action: Action | None, after: TaskRecord) -> ActionPreview:
     decision = after.decision
     is_undone = after.direction is Direction.UNDO or (decision is not None and decision.end in UNDOING_ENDS)
-    unsettled = [spec.name for spec in after.order.specs if not is_settled(spec, after.do(spec.name))]
+    runs: list[str] = []
+    undoes: list[str] = []
+    if after.finished_at is None and is_undone:
+        undoes = undo_order(after)
+    elif after.finished_at is None:
+        runs = [spec.name for spec in after.order.specs if not is_settled(spec, after.do(spec.name))]
     return ActionPreview(
-        action=action and action.name,
-        step=action and action.step,
-        runs=[] if is_undone or after.finished_at is not None else unsettled,
-        undoes=undo_order(after) if is_undone and after.finished_at is None else [],
+        action=None if action is None else action.name,
+        step=None if action is None else action.step,
+        runs=runs,
+        undoes=undoes,
         state=derive(after).state,
         waits_until=None if decision is None else pending_until(after),
     )

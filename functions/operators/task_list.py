@@ -62,9 +62,6 @@ Version = Annotated[int, PLAIN_NUMBER, Field(ge=1, description="The version of t
 _Age = Annotated[float, PLAIN_NUMBER, Field(ge=0, le=315_360_000, allow_inf_nan=False)]  # ten years
 
 
-_Step = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
-
-
 def _text(most: int, description: str) -> Any:
     return Field(min_length=1, max_length=most, description=description)
 
@@ -122,7 +119,10 @@ class TaskFilter(BaseModel):
     under_way: Annotated[bool, Field(description="`Pending` or `Processing`, and not suspended")] = False
     workflow: WorkflowName | None = None
     version: Version | None = None
-    step: Annotated[_Step | None, Field(description="The failed step, or a step that is under way")] = None
+    step: Annotated[
+        str | None,
+        Field(pattern=f"^{NAME_PATTERN}$", description="The failed step, or a step that is under way"),
+    ] = None
     error: Annotated[
         str | None, _text(MOST_CLASS_BYTES, "An error text of the same class as the task's error")
     ] = None
@@ -143,8 +143,9 @@ class TaskFilter(BaseModel):
     @property
     def listed_state(self) -> ProcessState | None:
         """Return the state whose tasks are listed, None for any."""
-        is_any = self._is_search or self.suspended or self.under_way
-        return self.state or (None if is_any else ProcessState.ERROR)
+        if self.state is not None or self._is_search or self.suspended or self.under_way:
+            return self.state
+        return ProcessState.ERROR
 
     @property
     def is_exact(self) -> bool:
@@ -356,9 +357,12 @@ class TaskLine(BaseModel):
     @classmethod
     def of(cls, record: TaskRecord) -> TaskLine:
         """Return the line of a task."""
-        order, columns, suspension = record.order, derive(record), record.suspension
-        calls = columns.calls_under_way
-        ending = f"suspending: {calls} call{'s' if calls > 1 else ''} under way"
+        order, columns = record.order, derive(record)
+        reason, suspension, calls = record.reason, None, columns.calls_under_way
+        if record.suspension is not None:
+            reason, suspension = record.suspension.reason, "suspended"
+            if calls:
+                suspension = f"suspending: {calls} call{'s' if calls > 1 else ''} under way"
         return cls(
             id=order.task,
             workflow=order.workflow,
@@ -373,9 +377,9 @@ class TaskLine(BaseModel):
             submitted_at=order.submitted_at,
             finished_at=record.finished_at,
             due_at=columns.due_at,
-            reason=record.reason if suspension is None else suspension.reason,
-            suspension=None if suspension is None else ending if calls else "suspended",
-            suspended_by_operator=suspension is not None and suspension.by_operator,
+            reason=reason,
+            suspension=suspension,
+            suspended_by_operator=record.suspension is not None and record.suspension.by_operator,
         )
 
 
@@ -383,8 +387,7 @@ class TaskPage(BaseModel):
     """Some tasks. `cursor` is for the next page, null at the end.
 
     The list was searched up to the time `looked_to`, null: to its end. With `more`, there are further tasks
-    that no cursor reaches: another age finds them. `corrupt` names the corrupt rows of
-    the page, which hide no other row.
+    that no cursor reaches: use another age. `corrupt` names the corrupt rows of the page.
     """
 
     tasks: list[TaskLine]
@@ -458,8 +461,13 @@ class TaskList:
         )
 
     async def _entries(self, scope: ListScope) -> _Found:
+        """Return the entries of one page."""
         is_newest_first = scope.query.order is Sorting.NEWEST
-        return _first(scope, await (self._merged(scope) if is_newest_first else self._sorted(scope)))
+        found = await (self._merged(scope) if is_newest_first else self._sorted(scope))
+        if len(found.entries) <= MOST_PER_PAGE:
+            return found
+        place = scope.cursor(found.entries[MOST_PER_PAGE - 1])
+        return replace(found, entries=found.entries[:MOST_PER_PAGE], place=place)
 
     async def _sorted(self, scope: ListScope) -> _Found:
         """Read the first rows of all shards, and sort them."""
@@ -508,11 +516,3 @@ async def read_shard(storage: TaskStorage, shard: int, query: RowQuery) -> Entry
         if page.entries or page.cursor is None:
             return replace(page, corrupt=corrupt)
         query = replace(query, beyond=page.cursor)
-
-
-def _first(scope: ListScope, found: _Found) -> _Found:
-    """Return the entries of one page."""
-    if len(found.entries) <= MOST_PER_PAGE:
-        return found
-    place = scope.cursor(found.entries[MOST_PER_PAGE - 1])
-    return replace(found, entries=found.entries[:MOST_PER_PAGE], place=place)

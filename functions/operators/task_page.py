@@ -172,6 +172,9 @@ class TaskView(TaskLine):
         order, columns = record.order, derive(record)
         # The second part of a traceparent (W3C Trace Context).
         trace_id = None if order.traceparent is None else order.traceparent.split("-")[1]
+        trace_url = None
+        if trace_url_template and trace_id:
+            trace_url = trace_url_template.replace("{trace_id}", trace_id)
         return cls(
             **dict(TaskLine.of(record)),
             order=OrderView.model_validate(order),
@@ -188,7 +191,7 @@ class TaskView(TaskLine):
             corrupt=[CorruptRow.model_validate(error) for error in epochs.corrupt],
             rejected=list(rejected),
             trace_id=trace_id,
-            trace_url=trace_url_template and trace_id and trace_url_template.replace("{trace_id}", trace_id),
+            trace_url=trace_url,
         )
 
 
