@@ -106,19 +106,16 @@ class IntakeLimit:
         """Raise `ProblemError` 429 for a request with new orders while the backlog is too large."""
         if scope["method"] not in {"POST", "PUT"} or EVENT_PATHS.fullmatch(scope["path"]):
             return
-        self._refresh()
+        time = asyncio.get_running_loop().time()
+        if time >= self._next_at and (self._reading is None or self._reading.done()):
+            self._next_at = time + _READ_INTERVAL
+            self._reading = asyncio.create_task(self._read_newest())
         seconds = 0 if self._newest is None else self._newest.retry_after(self._bounds, self._now())
         if seconds:
             text = "Too many orders of all callers wait. Try again later, with the same id."
             headers = {"Retry-After": str(seconds)}
             status = HTTPStatus.TOO_MANY_REQUESTS
             raise ProblemError(status, text, headers=headers, kind="too-many-orders-wait")
-
-    def _refresh(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now >= self._next_at and (self._reading is None or self._reading.done()):
-            self._next_at = now + _READ_INTERVAL
-            self._reading = asyncio.create_task(self._read_newest())
 
     async def _read_newest(self) -> None:
         try:

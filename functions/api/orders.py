@@ -105,9 +105,8 @@ class Orders:
         messages = {draft: each for draft, each in prepared.items() if isinstance(each, SubmissionMessage)}
         sent = await self.submit([*messages.values()]) if messages else ()
         faults = {**prepared, **dict(zip(messages, sent, strict=True))}
-        return [
-            _result(draft, counts, faults[counts]) for draft, counts in zip(drafts, counting, strict=True)
-        ]
+        pairs = zip(drafts, counting, strict=True)
+        return [_result(draft, counts, faults[counts]) for draft, counts in pairs]
 
     async def _prepare(self, draft: Draft, *, is_known: bool) -> SubmissionMessage | None:
         """Reserve the id of an order and return the message to send, None if the order has a task."""

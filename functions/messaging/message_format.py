@@ -249,12 +249,11 @@ def _group(messages: Sequence[SubmissionMessage], traces: Sequence[str | None]) 
             properties=trace_headers(traces[0]),
         )
     header = _GroupHeader(orders=len(messages), traces=list(traces) if any(traces) else None)
+    lines = [header.model_dump_json(exclude_none=True).encode(), *(each.body for each in messages)]
     ids = " ".join(each.id for each in messages)
     return QueueMessage(
         message_id=hashlib.sha256(ids.encode()).hexdigest()[:DIGEST_CHARACTERS],
-        body=b"\n".join(
-            [header.model_dump_json(exclude_none=True).encode(), *(each.body for each in messages)]
-        ),
+        body=b"\n".join(lines),
         subject=first.workflow,
     )
 

@@ -202,6 +202,5 @@ async def log_queue_ages(queues: PeekedQueues, now: Callable[[], datetime]) -> N
         if depth.waiting is not None and depth.waiting.oldest_at is not None:
             age = (now() - depth.waiting.oldest_at).total_seconds()
             # The clock of the service may be ahead.
-            _log.info(
-                "messages wait %s", json.dumps({"queue": depth.queue, "oldest_seconds": max(0, round(age))})
-            )
+            facts = {"queue": depth.queue, "oldest_seconds": max(0, round(age))}
+            _log.info("messages wait %s", json.dumps(facts))

@@ -79,14 +79,11 @@ def copy_of(message: QueueMessage, counts: DeliveryCounts, resends: int = 0) -> 
     is_large = len(message.body) <= MOST_MESSAGE_BYTES < message.size
     if is_large or size_of(message.properties) > _MOST_PROPERTY_BYTES:
         message = replace(message, subject=None, correlation_id=None, properties={})
-    properties = {
-        name: each for name, each in message.properties.items() if name not in {_PUT_BACK, _ATTEMPTS}
-    }
     counted = {_PUT_BACK: counts.put_back, _ATTEMPTS: counts.attempts}
+    properties = {name: each for name, each in message.properties.items() if name not in counted}
     properties |= {name: count for name, count in counted.items() if count}
-    return replace(
-        message, message_id=f"{message.message_id[:40]}.{digest}".lstrip("."), properties=properties
-    )
+    message_id = f"{message.message_id[:40]}.{digest}".lstrip(".")
+    return replace(message, message_id=message_id, properties=properties)
 
 
 class NotHandledError(Exception):
@@ -179,9 +176,8 @@ class QueueBatches:
         attempts, kind = before.attempts + 1, type(error).__name__
         if attempts >= _MOST_ATTEMPTS:
             # The text of another error may quote the payload.
-            reason = (
-                error_text(error) if isinstance(error, StorageError | SendError | NotHandledError) else kind
-            )
+            has_own_text = isinstance(error, StorageError | SendError | NotHandledError)
+            reason = error_text(error) if has_own_text else kind
             await self.lose(self.queue, message, f"failed {attempts} times: {reason}")
             return
         _log.warning("message %s failed and is sent again: %s", message.message_id, kind, exc_info=error)
@@ -192,6 +188,6 @@ class QueueBatches:
 
 def as_error(result: object) -> Exception:
     """Return the error of a gathered result. A cancellation means that the work was not done."""
-    return (
-        result if isinstance(result, Exception) else NotHandledError(f"interrupted: {type(result).__name__}")
-    )
+    if isinstance(result, Exception):
+        return result
+    return NotHandledError(f"interrupted: {type(result).__name__}")

@@ -191,9 +191,8 @@ class Alerts:
 
     async def alert_rejected(self, queue: str, reason: str, *, task: str | None, step: str | None) -> None:
         """Log and post that a message of a queue is rejected; the message is recorded. It raises nothing."""
-        alert = Alert(
-            "message rejected", {"queue": queue, "task": task, "step": step, "reason": reason}, queue
-        )
+        facts = {"queue": queue, "task": task, "step": step, "reason": reason}
+        alert = Alert("message rejected", facts, queue)
         _log.error("%s", alert.line)
         await self._post_recorded(alert)
 
@@ -209,7 +208,7 @@ class Alerts:
                 await _post_within(self._post, summary_alert(minute), _POST_SECONDS)
                 self._posted = minute
             posted, now = self._posted, self._now()
-            await self._change(lambda newest: ((newest or AlertMinute(since=now)).without(posted, now), None))
+            await self._change(lambda newest: (newest.without(posted, now), None))
         except (WebhookError, StorageError) as error:
             _log.warning("the summary of alerts is not posted yet: %s", error)
 
@@ -241,18 +240,14 @@ class Alerts:
         """Count an alert; return whether it is one of the `most` alerts that are posted singly."""
         now = self._now()
         async with asyncio.timeout(_COUNT_SECONDS):
-            return await self._change(
-                lambda minute: (minute or AlertMinute(since=now)).with_alert(cause, now, most)
-            )
+            return await self._change(lambda minute: minute.with_alert(cause, now, most))
 
-    async def _change[ResultT](
-        self, change: Callable[[AlertMinute | None], tuple[AlertMinute, ResultT]]
-    ) -> ResultT:
-        """Change the row by compare-and-swap."""
+    async def _change[T](self, change: Callable[[AlertMinute], tuple[AlertMinute, T]]) -> T:
+        """Change the row by compare-and-swap. Without a row, a minute begins."""
         async with self._changing:
             for _ in range(_MOST_TRIES):
                 minute, etag = await self._read()
-                after, result = change(minute)
+                after, result = change(minute or AlertMinute(since=self._now()))
                 row = {"Minute": after.model_dump_json()}
                 changed = RowChange("insert" if etag is None else "update", _KEY, row, etag or "*")
                 if await write(self._table, SUPERVISOR, [changed]):

@@ -197,9 +197,8 @@ class BulkActions:
         records, unreadable = await self.tasks.read(tasks)
         chosen = [record for record in records if selection.has(record)]
         slots = asyncio.Semaphore(_TASKS_AT_ONCE)
-        outcomes = await asyncio.gather(
-            *(self._outcome(slots, each, action, caller, reason) for each in chosen)
-        )
+        work = (self._outcome(slots, each, action, caller, reason) for each in chosen)
+        outcomes = await asyncio.gather(*work)
         rows = {row.row_key: row for row in (*page.corrupt, *unreadable)}
         return BulkPage(
             done=[each for each in outcomes if isinstance(each, TaskLine)],

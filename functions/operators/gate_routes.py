@@ -77,8 +77,9 @@ def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: Workflow
             raise ProblemError(HTTPStatus.NOT_FOUND, "No service and no Agent's queue has this name.")
         return rows.get(name) or Gate(name=name)
 
-    def changed(name: str) -> Gate:
-        return gates.of(name) or Gate(name=name)
+    def acted(request: Request, action: str, name: str) -> GateView:
+        record_action(caller_of(request).name, action, f"gates/{name}")
+        return GateView.model_validate(gates.of(name) or Gate(name=name))
 
     @router.post("/gates/{gate}/hold", **ACTION)
     async def hold(gate: GatePath, body: Reason, request: Request) -> GateView:
@@ -86,12 +87,11 @@ def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: Workflow
         who = caller_of(request).name
         await find(gate)
         await gates.hold(gate, body.reason, who)
-        after = changed(gate)
-        current = after.hold
+        after = gates.of(gate)
+        current = None if after is None else after.hold
         if current is None or (current.who, current.reason) != (who, body.reason):
             raise ProblemError(HTTPStatus.CONFLICT, _held_by(current))
-        record_action(who, "hold", f"gates/{gate}")
-        return GateView.model_validate(after)
+        return acted(request, "hold", gate)
 
     @router.post("/gates/{gate}/end-hold", **ACTION)
     async def end_hold(gate: GatePath, body: HoldEnd, request: Request) -> GateView:
@@ -100,16 +100,14 @@ def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: Workflow
         if current is None or current.start != body.since:
             raise ProblemError(HTTPStatus.CONFLICT, "This hold has ended. Reload the overview.")
         await gates.end_hold(gate, body.since)
-        record_action(caller_of(request).name, "end-hold", f"gates/{gate}")
-        return GateView.model_validate(changed(gate))
+        return acted(request, "end-hold", gate)
 
     @router.post("/gates/{gate}/limit", **ACTION)
     async def limit(gate: GatePath, body: CallLimit, request: Request) -> GateView:
         """Limit the calls that each instance has under way. A new limit counts calls that begin after it."""
         await find(gate)
         await gates.set_calls_at_once(gate, body.calls_at_once)
-        record_action(caller_of(request).name, "limit", f"gates/{gate}")
-        return GateView.model_validate(changed(gate))
+        return acted(request, "limit", gate)
 
 
 def _held_by(hold: Hold | None) -> str:

@@ -24,7 +24,7 @@ from functions.core.definition.defined_step import MOST_STEPS
 from functions.core.definition.definition_checks import BUILT_IN_ROLES
 from functions.core.definition.step_definition import Json
 from functions.core.definition.workflow_definition import WorkflowRegistry
-from functions.core.derive import ProcessState, derive, is_settled, questions, undo_order, with_needs
+from functions.core.derive import ProcessState, derive, is_settled, undo_order, with_needs
 from functions.core.json_values import UnfitValueError, bounded
 from functions.core.operator_rules import can_rebuild
 from functions.core.plan import Runner, check_deployed, checked_result, plan
@@ -361,11 +361,6 @@ def _preview(action: Action | None, after: TaskRecord) -> ActionPreview:
         state=derive(after).state,
         waits_until=None if decision is None else pending_until(after),
     )
-
-
-def open_question(record: TaskRecord) -> str | None:
-    """Return the question on which an operator must decide before the task continues."""
-    return record.error if questions(record) else None
 
 
 def pending_until(record: TaskRecord) -> datetime | None:

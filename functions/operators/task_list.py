@@ -143,7 +143,8 @@ class TaskFilter(BaseModel):
     @property
     def listed_state(self) -> ProcessState | None:
         """Return the state whose tasks are listed, None for any."""
-        if self.state is not None or self._is_search or self.suspended or self.under_way:
+        is_search = any(each is not None for each in (self.find, self.submitter, self.correlation_id))
+        if self.state is not None or is_search or self.suspended or self.under_way:
             return self.state
         return ProcessState.ERROR
 
@@ -152,14 +153,8 @@ class TaskFilter(BaseModel):
         """Return whether the index rows decide which tasks match."""
         has_cause = self.step is not None or self.error is not None
         is_ended = self.listed_state in {ProcessState.PROCESSED, ProcessState.COMPENSATED}
-        is_settled = self.listed_state is ProcessState.ERROR or (
-            (self.suspended or is_ended) and not has_cause
-        )
-        return is_settled and self.find is None
-
-    @property
-    def _is_search(self) -> bool:
-        return any(each is not None for each in (self.find, self.submitter, self.correlation_id))
+        has_exact_rows = (self.suspended or is_ended) and not has_cause
+        return self.find is None and (has_exact_rows or self.listed_state is ProcessState.ERROR)
 
 
 class ListQuery(TaskFilter):
@@ -502,9 +497,8 @@ class TaskList:
     async def _pages(self, queries: Sequence[RowQuery], most: int) -> list[EntryPage[ListedTask]]:
         limited = [replace(query, most=most) for query in queries]
         shards = range(self._storage.shards)
-        return await asyncio.gather(
-            *(read_shard(self._storage, each, query) for query in limited for each in shards)
-        )
+        reads = (read_shard(self._storage, each, query) for query in limited for each in shards)
+        return await asyncio.gather(*reads)
 
 
 async def read_shard(storage: TaskStorage, shard: int, query: RowQuery) -> EntryPage[ListedTask]:

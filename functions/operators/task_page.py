@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import from_json
 
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
-from functions.core.derive import StepState, derive, step_state
+from functions.core.derive import StepState, derive, questions, step_state
 from functions.core.record import (
     Attempt,
     ClosedEpoch,
@@ -35,7 +35,7 @@ from functions.http.redaction import (
     workflow_has_secrets,
 )
 from functions.messaging.rejected_messages import RejectedMessage
-from functions.operators.task_actions import ActionPreview, open_question, pending_until
+from functions.operators.task_actions import ActionPreview, pending_until
 from functions.operators.task_list import CorruptRow, TaskLine
 from functions.storage.index_pages import EntryPage, read_entries
 from functions.storage.record_rows import closed_epoch
@@ -137,9 +137,9 @@ class TaskView(TaskLine):
     """One task: its steps, its history after the submission, and the actions that it accepts.
 
     `gates` are the times since which steps wait behind gates. A `decision` is carried out when all pending
-    outcomes are known, or at `decision_at`; one that `is_derived` ends with the state that it follows from.
-    `corrupt` are rows of the history that cannot be decoded.
-    `rejected` are messages about the task that were not accepted.
+    outcomes are known, or at `decision_at`. A decision that `is_derived` ends together with the state that
+    causes it. `question` needs the answer of an operator. `corrupt` are rows of the history that cannot be
+    decoded. `rejected` are messages about the task that were not accepted.
     """
 
     order: OrderView
@@ -185,7 +185,7 @@ class TaskView(TaskLine):
             gates={gate: since for gate, (since, _) in columns.gates.items()},
             decision=record.decision,
             decision_at=None if record.decision is None else pending_until(record),
-            question=open_question(record),
+            question=record.error if questions(record) else None,
             actions=list(actions),
             history=list(epochs.entries),
             corrupt=[CorruptRow.model_validate(error) for error in epochs.corrupt],

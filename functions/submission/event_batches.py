@@ -94,9 +94,8 @@ class EventBatches:
         age = (self._admission.now() - events[0].enqueued_at).total_seconds()
         instruments.EVENT_AGE.record(max(0.0, age), labels)  # before the attempt: it grows with each retry
         sizes = accumulate((len(each.message.body) for each in events), initial=0)
-        taken = (
-            self._take_one(event, size // _BYTES_AT_ONCE) for event, size in zip(events, sizes, strict=False)
-        )
+        sized = zip(events, sizes, strict=False)
+        taken = (self._take_one(event, size // _BYTES_AT_ONCE) for event, size in sized)
         results = await asyncio.gather(*taken, return_exceptions=True)
         for outcome, count in Counter(each for each in results if isinstance(each, AdmissionResult)).items():
             instruments.EVENTS.add(count, {**labels, Field.OUTCOME.value: str(outcome)})
@@ -125,11 +124,8 @@ class EventBatches:
 
         While a service fails, no event is lost: each retry of the batch would alert it again.
         """
-        failed = [
-            (event, as_error(each))
-            for event, each in zip(events, results, strict=True)
-            if isinstance(each, BaseException)
-        ]
+        ended = zip(events, results, strict=True)
+        failed = [(event, as_error(each)) for event, each in ended if isinstance(each, BaseException)]
         defects = [(event, error) for event, error in failed if not isinstance(error, TRANSIENT_ERRORS)]
         ours = [error for _, error in defects if not isinstance(error, CorruptRowError)]
         is_ours = len(events) >= _FEWEST_TO_JUDGE and 2 * len(ours) > len(events)
