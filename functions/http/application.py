@@ -44,7 +44,7 @@ class StaticFile:
 
     def answer(self, known_tag: str | None, policy: str) -> Response:
         """Return the file, or 304 when it is known. `policy` is the Content-Security-Policy."""
-        # The browser keeps the file and asks for a newer one each time.
+        # The browser caches the file and revalidates it each time.
         headers = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-cache", "ETag": self.tag}
         headers["Content-Security-Policy"] = policy
         if known_tag == self.tag:

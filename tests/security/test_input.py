@@ -223,7 +223,7 @@ async def test_secrets_are_in_no_answer_to_operators(caplog: pytest.LogCaptureFi
         for route in routes_of(office.application)
         for step in ("pay", "confirm", "ship")
     )
-    routes = sorted(named, key=lambda route: route.has_body)  # what is read, before it is changed
+    routes = sorted(named, key=lambda route: route.has_body)  # GET routes, before the routes that change
     answers = [(route, await route.ask(office.application, {})) for route in routes]
     assert {answer.status for route, answer in answers if not route.has_body} == {200}
     assert {answer.status for _, answer in answers} >= {202, 409}

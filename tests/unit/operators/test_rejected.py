@@ -70,7 +70,7 @@ async def test_list_is_read_page_by_page(desk: Desk) -> None:
 
 @pytest.mark.parametrize("queue", ["submissions", "submissions/$DeadLetterQueue", "eventhub|orders"])
 async def test_message_is_sent_again_whole(desk: Desk, queue: str) -> None:
-    """To its queue, or to the queue of orders, under a new id each time; who and why are recorded first."""
+    """To its queue or that of orders, with a new id each time. Operator and reason are recorded first."""
     message = QueueMessage(
         message_id="m-1", body=b"body", subject="line", correlation_id="c", properties={"tenant": "blue"}
     )
