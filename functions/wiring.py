@@ -39,10 +39,10 @@ from functions.messaging.queue_names import (
 )
 from functions.messaging.received_messages import QueueBatches
 from functions.messaging.rejected_messages import REJECTED_TABLE, LostMessages, RejectedMessages
-from functions.messaging.request_ledger import REQUEST_PARTITIONS, RequestLedger
+from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import MessageSender
+from functions.operators import minute_rows
 from functions.operators.alerts import Alerts, Webhook
-from functions.operators.minute_rows import MINUTES_PARTITION, write_minute
 from functions.roles import AGENT_TABLES, PERMISSIONS, AppRole, Permissions, permissions_of
 from functions.scheduler.queue_handlers import QueueHandlers
 from functions.scheduler.receivers import Receivers
@@ -50,14 +50,13 @@ from functions.scheduler.run import Runs
 from functions.service_credentials import ManagedIdentity
 from functions.services.service import service_tables
 from functions.settings import Settings
-from functions.storage.azure_table import AzureTable
 from functions.storage.gate_releases import ReleasingGates
 from functions.storage.gates import CallLimits
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission
 from functions.submission.event_batches import EventBatches
-from functions.supervisor.old_rows import DeleteBefore, delete_old_rows, delete_timed_rows
-from functions.supervisor.sweep_progress import SUPERVISOR, report_sweep
+from functions.supervisor.old_rows import DeleteBefore, delete_old_rows
+from functions.supervisor.sweep_progress import FULL_SWEEP, SUPERVISOR, TASK_SWEEP, report_sweep
 from functions.supervisor.table_sweep import TableSweep
 from functions.supervisor.task_sweep import TaskSweep, sweep_once
 from functions.table_accounts import TASKS_TABLE, TableAccount, prepare_tables
@@ -202,7 +201,7 @@ class Wiring:
 
     @cached_property
     def _announcer(self) -> Announcer:
-        write = partial(write_minute, self._account.table(TASKS_TABLE))
+        write = partial(minute_rows.write_minute, self._account.table(TASKS_TABLE))
         counts = TaskCounts(write, now=utc_now, new_id=new_id)
         return Announcer(send=self._sender.send, start_run=host.start_run, counts=counts)
 
@@ -305,14 +304,13 @@ class Wiring:
 
     def _add_queue_agents(self, app: func.FunctionApp) -> None:
         sender = self._make_sender(PERMISSIONS[AppRole.AGENTS])
-        ledger = RequestLedger(self._requests, utc_now)
         reads_gates = TASKS_TABLE in self._permissions.tables
         limits = self._gates if reads_gates else CallLimits(self._calls_at_once, utc_now)
         for name in sorted(self._agents.keys() & self._registry.queue_agents):
             agent = QueueAgent(
                 name=name,
                 agent=self._agents[name],
-                ledger=ledger,
+                ledger=self._ledger,
                 send_reply=sender.send_reply,
                 now=utc_now,
                 new_id=new_id,
@@ -322,8 +320,8 @@ class Wiring:
             host.add_agent(app, agent)
 
     @cached_property
-    def _requests(self) -> AzureTable:
-        return self._agent_account.table("AgentRequests")
+    def _ledger(self) -> RequestLedger:
+        return RequestLedger(self._agent_account.table("AgentRequests"), utc_now)
 
     def _add_supervisor(self, app: func.FunctionApp) -> None:
         settings, storage, timer = self._settings, self._storage, partial(host.add_timer, app)
@@ -340,17 +338,15 @@ class Wiring:
         sweep_tasks = partial(sweep_once, sweep, storage.table, bounds, utc_now)
         sweep_run = partial(report_sweep, "supervisor sweep", sweep_tasks)
         timer("supervisor", settings.supervisor_schedule, sweep_run)
-        timer("full_sweep", _FULL_SWEEP_SCHEDULE, partial(report_sweep, "full sweep", full_sweep.run))
+        timer("full_sweep", _FULL_SWEEP_SCHEDULE, partial(report_sweep, FULL_SWEEP, full_sweep.run))
         intake = partial(measure_intake, self._peeked, storage.table, bounds, utc_now)
         timer("intake", _INTAKE_SCHEDULE, intake)
         timer("queue_ages", _AGES_SCHEDULE, partial(log_queue_ages, self._peeked, utc_now))
         timer("alert_summary", _SUMMARY_SCHEDULE, self._alerts.post_summary)
-        minutes = partial(delete_timed_rows, storage.table, (MINUTES_PARTITION,), "")
-        requests = partial(delete_timed_rows, self._requests, REQUEST_PARTITIONS, "!")
         old_rows: dict[str, tuple[timedelta, DeleteBefore]] = {
             "rejected": (settings.retention, self._rejected.delete_before),
-            "minutes": (_MINUTES_KEPT, minutes),
-            "requests": (max(settings.retention, timedelta(days=1)), requests),
+            "minutes": (_MINUTES_KEPT, partial(minute_rows.delete_before, storage.table)),
+            "requests": (max(settings.retention, timedelta(days=1)), self._ledger.delete_before),
         }
         timer("old_rows", _OLD_ROWS_SCHEDULE, partial(delete_old_rows, old_rows, utc_now))
         take_alert = self._alerts.take
@@ -386,7 +382,7 @@ class Wiring:
             self._registry,
             orders,
             events,
-            partial(storage.table.read, SUPERVISOR, "sweep"),
+            partial(storage.table.read, SUPERVISOR, TASK_SWEEP),
             guard=self._guard("api"),
             intake=intake.check,
         )

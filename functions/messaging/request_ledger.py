@@ -12,13 +12,16 @@ from typing import Any, Literal
 from pydantic_core import from_json, to_json
 
 from functions.messaging.agent_messages import AgentReply, AgentRequest, ReplyOutcome, reply_to
+from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.table_contract import (
     RefusedChanges,
     Row,
     RowChange,
+    RowQuery,
     Table,
     TransientStorageError,
+    delete_rows,
     write,
 )
 
@@ -27,7 +30,7 @@ _log = logging.getLogger(__name__)
 #: The time after which a delivery that did not renew it counts as dead.
 _LEASE = timedelta(seconds=20)
 #: The first digit of the digest of the start id.
-REQUEST_PARTITIONS = "0123456789abcdef"
+_PARTITIONS = "0123456789abcdef"
 
 
 class RequestLedger:
@@ -77,6 +80,18 @@ class RequestLedger:
         partition, key = _place_of(request)
         change = RowChange("upsert", key, self._row(request, delivery, reply))
         await write(self._table, partition, [change])
+
+    async def delete_before(self, before: datetime, most: int) -> int:
+        """Delete at most `most` requests whose deadlines were on earlier days; return their number."""
+        deleted = 0
+        for partition in _PARTITIONS:
+            query = RowQuery("!", f"!{before:%Y%m%d}", columns=KEYS, most=min(most - deleted, 1000))
+            page = await read_entries(self._table, partition, query, lambda row: str(row["RowKey"]))
+            keys = [(day_key, day_key.partition("|")[2]) for day_key in page.entries]
+            deleted += await delete_rows(self._table, partition, keys)
+            if deleted == most:
+                break
+        return deleted
 
     def _lease(self) -> Row:
         return {"LivesUntil": (self._now() + _LEASE).isoformat()}

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel
 
-from functions.storage.index_pages import read_entries
+from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.record_rows import decoded
-from functions.storage.table_contract import Row, RowChange, RowQuery, Table, write
+from functions.storage.table_contract import Row, RowChange, RowQuery, Table, delete_rows, write
 from functions.telemetry.task_counts import TaskCounter
 
 _log = logging.getLogger(__name__)
@@ -26,6 +26,13 @@ async def write_minute(table: Table, minute: datetime, row: str, counts: Mapping
     columns = {counter.title(): count for counter, count in counts.items()}
     change = RowChange("upsert", f"{minute:{_MINUTE}}|{row}", columns)
     await write(table, MINUTES_PARTITION, [change])
+
+
+async def delete_before(table: Table, before: datetime, most: int) -> int:
+    """Delete at most `most` rows of minutes before a time; return their number. Raises `StorageError`."""
+    query = RowQuery("", f"{before:{_MINUTE}}", columns=KEYS, most=min(most, 1000))
+    page = await read_entries(table, MINUTES_PARTITION, query, lambda row: [str(row["RowKey"])])
+    return await delete_rows(table, MINUTES_PARTITION, page.entries)
 
 
 class MinuteCounts(BaseModel):

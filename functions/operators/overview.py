@@ -30,7 +30,7 @@ from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name
 from functions.storage.table_contract import CorruptRowError, Row
 from functions.storage.task_storage import TaskStorage
-from functions.supervisor.sweep_progress import Heartbeat, SupervisorRows
+from functions.supervisor.sweep_progress import FULL_SWEEP, TASK_SWEEP, Heartbeat, SupervisorRows
 
 #: Overdue tasks that are read. The index rows of further ones count as they are.
 _MOST_READ = 100
@@ -139,8 +139,8 @@ class OverviewReader:
                 under_way = group.create_task(self._entries(TaskIndex.DUE, corrupt))
                 suspended = group.create_task(self._entries(TaskIndex.SUSPENDED, corrupt))
                 in_error = group.create_task(self._entries(TaskIndex.ERROR, corrupt))
-                sweep = group.create_task(corrupt.skipped(heartbeat("sweep")))
-                full_sweep = group.create_task(corrupt.skipped(heartbeat("full sweep")))
+                sweep = group.create_task(corrupt.skipped(heartbeat(TASK_SWEEP)))
+                full_sweep = group.create_task(corrupt.skipped(heartbeat(FULL_SWEEP)))
                 intake = group.create_task(corrupt.skipped(read_intake(self._storage.table)))
                 gates = group.create_task(self._read_gates(corrupt))
                 hour = group.create_task(self._hour.get())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import batched
 from typing import Any, Literal, Protocol
 
 #: Property names and values. A row that was read also has `RowKey` and `odata.etag`.
@@ -114,3 +115,14 @@ async def write(table: Table, partition: str, changes: Sequence[RowChange]) -> b
     if isinstance(answer, RefusedChanges) and not answer.is_conflict:
         raise StorageError(f"row {changes[0].key}: HTTP {answer.status} {answer.text}")
     return not isinstance(answer, RefusedChanges)
+
+
+async def delete_rows(table: Table, partition: str, groups: Sequence[Sequence[str]]) -> int:
+    """Delete groups of at most two keys, and return the number of deleted groups. Raises `StorageError`."""
+    deleted = 0
+    for some in batched(groups, MOST_OPERATIONS // 2, strict=False):
+        changes = [RowChange("delete", key) for keys in some for key in keys]
+        if isinstance(await table.send(partition, changes), RefusedChanges):
+            break  # another instance deletes them at this moment
+        deleted += len(some)
+    return deleted

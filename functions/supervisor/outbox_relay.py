@@ -25,8 +25,10 @@ _SENT_WITHIN = timedelta(seconds=10)
 #: Age after which a notice is dropped if its queue accepts nothing. A message of a child is sent until then.
 _DROPPED_AFTER = timedelta(days=1)
 _PAGE = 100
-#: Failures in a row after which a sweep sends nothing more to a destination, and seconds of one send.
-_MOST_FAILURES, _SEND_SECONDS = 3, 10
+#: Failures in a row after which a sweep sends nothing more to a destination.
+_MOST_FAILURES = 3
+#: Seconds of one send.
+_SEND_SECONDS = 10
 #: Time for the messages of a page to one destination; a slower one counts as failing in this sweep.
 _SENDING_TIME = timedelta(seconds=30)
 
@@ -71,11 +73,11 @@ class OutboxRelay:
 
     async def _send_all(self, partition: str, destination: str, messages: Sequence[Message]) -> None:
         """Send messages to one destination; drop outdated notices if it accepts nothing in this sweep."""
-        finished = await self._sent(destination, messages)
+        finished = await self._send_until_failure(destination, messages)
         end = self._now() - _DROPPED_AFTER
         old = [message for message in messages if message.kind in NOTICES and message.at <= end]
         while old and destination not in self._accepting and self._failures[destination] < _MOST_FAILURES:
-            finished = await self._sent(destination, old)
+            finished = await self._send_until_failure(destination, old)
         if old and destination not in self._accepting:
             _log.warning("%s accepts nothing; dropped: %s", destination, [each.id for each in old])
             self._report.dropped += len(old)
@@ -83,8 +85,11 @@ class OutboxRelay:
         ended = [each for each in finished if each.kind not in KEPT_UNTIL_HANDLED or each.at <= end]
         await self._delete(partition, [RowChange("delete", message_key(each)) for each in ended])
 
-    async def _sent(self, destination: str, messages: Sequence[Message]) -> Sequence[Message]:
-        """Send messages until the destination fails several times in a row, or is slow; return those sent."""
+    async def _send_until_failure(self, destination: str, messages: Sequence[Message]) -> Sequence[Message]:
+        """Send messages until the destination fails several times in a row, or is slow.
+
+        Return the messages that were sent.
+        """
         sent: list[Message] = []
         ends_at = self._now() + _SENDING_TIME
         for message in messages:

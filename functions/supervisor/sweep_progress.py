@@ -24,9 +24,13 @@ _log = logging.getLogger(__name__)
 
 #: The partition of the rows of all Supervisors, and of their alerts.
 SUPERVISOR = "supervisor"
+#: The kinds of sweeps, which are the keys of their heartbeats.
+TASK_SWEEP, FULL_SWEEP = "sweep", "full sweep"
 _CORRUPT = "corrupt-rows"
-#: Corrupt rows that the list keeps; further ones are logged and not alerted. An alert names some of them.
-_MOST_KNOWN, _MOST_NAMED = 500, 10
+#: Corrupt rows that the list keeps; further ones are logged and not alerted.
+_MOST_KNOWN = 500
+#: Corrupt rows that one alert names.
+_MOST_NAMED = 10
 #: Days after which a corrupt row that was not found again is alerted again.
 _FORGOTTEN_AFTER = timedelta(days=7)
 _MOST_TRIES = 5
@@ -37,7 +41,7 @@ type Page = Callable[[str, str | None], Awaitable[str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What the last sweep of a kind did, and the units that it `left`, each with its cursor."""
+    """The result of the last sweep of a kind, with the cursors of its unfinished units in `left`."""
 
     began_at: datetime
     ended_at: datetime
@@ -50,11 +54,11 @@ _HEARTBEAT, _KNOWN = TypeAdapter(Heartbeat), TypeAdapter(dict[str, date])
 
 @dataclass(slots=True)
 class SweepReport:
-    """What a sweep did.
+    """The result of a sweep.
 
     `left` has the cursors of the units that are not at their end. `corrupt` is the reason by row key. `moved`
-    counts tasks that were due later, `created` and `deleted` index rows, `purged` tasks and reservations. A
-    task had been due for `late_seconds` at most when the sweep examined it.
+    counts tasks that were due later, `created` and `deleted` index rows, `purged` tasks and reservations.
+    `late_seconds` is the longest time for which an examined task had been due.
     """
 
     began_at: datetime
@@ -75,7 +79,8 @@ class SweepReport:
     @property
     def figures(self) -> Mapping[str, int]:
         """Return the figures that are not zero."""
-        counts = {field.name: getattr(self, field.name) for field in fields(self) if field.type == "int"}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        counts = {name: value for name, value in values.items() if isinstance(value, int)}
         return {name: count for name, count in {**counts, "corrupt": len(self.corrupt)}.items() if count}
 
     def add_corrupt(self, errors: Iterable[CorruptRowError]) -> None:
@@ -113,7 +118,7 @@ async def run_part(
 
 
 async def report_sweep(kind: str, sweep: Callable[[], Awaitable[SweepReport]]) -> None:
-    """Sweep, and log one line; alert rules take it for a sign of life. It raises nothing."""
+    """Sweep, and log one line, which alert rules use as a heartbeat. It raises nothing."""
     try:
         report = await sweep()
     except Exception:  # noqa: BLE001 - the next sweep tries again
@@ -182,7 +187,7 @@ class SupervisorRows:
             for key, reason in named.items():
                 _log.warning("row %s is corrupt and is skipped: %s", key, reason)
             return
-        raise TransientStorageError("the list of corrupt rows changes all the time")
+        raise TransientStorageError(f"list of corrupt rows: other instances changed it {_MOST_TRIES} times")
 
 
 def _known(text: object) -> dict[str, date]:

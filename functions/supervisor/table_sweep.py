@@ -18,15 +18,16 @@ from functions.storage.row_keys import ALL_TASKS, order_key, shard_name, sortabl
 from functions.storage.table_contract import RowChange
 from functions.storage.table_maintenance import IndexRepair, delete_finished
 from functions.storage.task_storage import TaskStorage
-from functions.supervisor.sweep_progress import SupervisorRows, SweepReport, run_part
+from functions.supervisor.sweep_progress import FULL_SWEEP, SupervisorRows, SweepReport, run_part
 
 #: Time of a sweep, after which no further page is read.
 _SWEEP_TIME = timedelta(seconds=180)
-#: Shards that are compared at once, about 20 MB each, and shards in which rows are deleted at once.
-_COMPARED_AT_ONCE, _PURGED_AT_ONCE = 2, 8
-#: Tasks that are deleted before the time is looked at again.
+#: Shards that are compared at once; each one takes about 20 MB.
+_COMPARED_AT_ONCE = 2
+#: Shards in which rows are deleted at once.
+_PURGED_AT_ONCE = 8
+#: Tasks that are deleted before the time is checked again.
 _PURGED_PAGE = 20
-_KIND = "full sweep"
 
 
 class TableSweep:
@@ -58,7 +59,7 @@ class TableSweep:
             "reservations": (self._delete_reservations, _PURGED_AT_ONCE),
         }
         shards = [shard_name(shard) for shard in range(self._storage.shards)]
-        report = await self._rows.begin(_KIND, dict.fromkeys(parts, shards))
+        report = await self._rows.begin(FULL_SWEEP, dict.fromkeys(parts, shards))
         ends_at = report.began_at + _SWEEP_TIME
         work = (
             run_part(
@@ -67,13 +68,13 @@ class TableSweep:
             for part, (page, at_once) in parts.items()
         )
         await asyncio.gather(*work)
-        await self._rows.record(_KIND, report)
+        await self._rows.record(FULL_SWEEP, report)
         return report
 
     async def _compare(self, report: SweepReport, shard: str, cursor: str | None) -> str | None:
         """Compare the next window of tasks with their index rows."""
         if cursor is not None:  # a process that ends in a long window has made progress
-            await self._rows.record(_KIND, report)
+            await self._rows.record(FULL_SWEEP, report)
         window = await self._repair.compare(int(shard), cursor)
         report.add_corrupt(window.corrupt)
         report.examined += window.tasks

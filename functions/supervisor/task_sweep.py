@@ -28,18 +28,31 @@ from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_
 from functions.storage.table_contract import CorruptRowError, Row, RowQuery, Table, UnwritableRowsError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.outbox_relay import OutboxRelay
-from functions.supervisor.sweep_progress import SUPERVISOR, Page, SupervisorRows, SweepReport, run_part
+from functions.supervisor.sweep_progress import (
+    SUPERVISOR,
+    TASK_SWEEP,
+    Page,
+    SupervisorRows,
+    SweepReport,
+    run_part,
+)
 
 _log = logging.getLogger(__name__)
 
 #: Time of a sweep, after which no further page is read.
 _SWEEP_TIME = timedelta(seconds=120)
-#: Tasks of one page, tasks that are examined at once in a shard, and shards that are swept at once.
-_PAGE, _TASKS_AT_ONCE, _SHARDS_AT_ONCE = 32, 8, 4
+#: Tasks of one page.
+_PAGE = 32
+#: Tasks that are examined at once in a shard.
+_TASKS_AT_ONCE = 8
+#: Shards that are swept at once.
+_SHARDS_AT_ONCE = 4
 #: Index rows of suspended tasks in one page; most of them are not read further.
 _SUSPENDED_PAGE = 1000
-#: Seconds for one task, and for the record of its event.
-_TASK_SECONDS, _EVENT_TIME = 20, timedelta(seconds=10)
+#: Seconds for one task.
+_TASK_SECONDS = 20
+#: Time for the record of its event.
+_EVENT_TIME = timedelta(seconds=10)
 
 #: The query of the tasks that are suspended because their version is not deployed.
 _NOT_DEPLOYED = RowQuery(f"{TaskIndex.SUSPENDED}|", f"{TaskIndex.SUSPENDED}|~", columns=KEYS)
@@ -76,7 +89,7 @@ class TaskSweep:
         shards = [shard_name(shard) for shard in range(self._storage.shards)]
         outboxes = [*shards, self._gates.partition, SUPERVISOR]
         parts = {"release": ["chains"], "due": shards, "suspended": shards, "outbox": outboxes}
-        report = await self._rows.begin("sweep", parts)
+        report = await self._rows.begin(TASK_SWEEP, parts)
         await self._gates.refresh(is_forced=True)
         report.corrupt |= self._gates.corrupt
         relay = OutboxRelay(self._storage.table, report, send=self._send, now=self._now)
@@ -94,7 +107,7 @@ class TaskSweep:
             for part, page in pages.items()
         )
         await asyncio.gather(*work)
-        await self._rows.record("sweep", report)
+        await self._rows.record(TASK_SWEEP, report)
         return report
 
     async def _examine_page(
@@ -177,15 +190,15 @@ async def sweep_once(
 
 
 async def _for_each(tasks: Sequence[str], work: _TaskWork, report: SweepReport) -> None:
-    """Do the work on tasks, some at once. The error of one task is counted and stops no other one."""
+    """Do the work on tasks, some at once. An error of one task is counted, and the others continue."""
 
     async def one(task: str) -> None:
         try:
             async with asyncio.timeout(_TASK_SECONDS):
                 await work(task)
-        except UnwritableRowsError as error:  # it stays so, and is named as a corrupt row is
+        except UnwritableRowsError as error:  # permanent, so it is alerted like a corrupt row
             report.add_corrupt([CorruptRowError(task_key(task), str(error))])
-        except Exception as error:  # noqa: BLE001 - whatever one task raises
+        except Exception as error:  # noqa: BLE001 - the other tasks continue
             report.add_failure(f"task {task}", error)
 
     for some in batched(tasks, _TASKS_AT_ONCE, strict=False):

@@ -330,7 +330,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "corrupt_row_fails_its_sweep": (
         Edit(
             "supervisor.task_sweep",
-            "except Exception as error:  # noqa: BLE001 - whatever one task raises",
+            "except Exception as error:  # noqa: BLE001 - the other tasks continue",
             "except TimeoutError as error:",
         ),
     ),

@@ -24,12 +24,11 @@ from functions.agents.queue_agent import QueueAgent, UnfinishedCallError
 from functions.core.record import Direction
 from functions.messaging.agent_messages import AgentReply, Finding
 from functions.messaging.message_format import MessageError
-from functions.messaging.request_ledger import REQUEST_PARTITIONS, RequestLedger
+from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
 from functions.storage.gate_releases import ReleasingGates
 from functions.storage.gates import CallLimits
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
-from functions.supervisor.old_rows import delete_timed_rows
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import StorageProcess, new_id, virtual_now
 from tests.unit.scheduler.steps import answering, raising
@@ -342,9 +341,10 @@ async def test_old_requests_are_deleted(bench: Bench) -> None:
     for number in range(20):
         await bench.take(idempotent=False, start_id=f"{number:032x}")
     today = virtual_now() + timedelta(seconds=LIMIT)
-    assert await delete_timed_rows(bench.table, REQUEST_PARTITIONS, "!", today, 100) == 0
+    ledger = RequestLedger(bench.table, virtual_now)
+    assert await ledger.delete_before(today, 100) == 0
     tomorrow = today + timedelta(days=1)
-    deleted = [await delete_timed_rows(bench.table, REQUEST_PARTITIONS, "!", tomorrow, 15) for _ in range(3)]
+    deleted = [await ledger.delete_before(tomorrow, 15) for _ in range(3)]
     assert deleted == [15, 5, 0]
     assert not bench.table.rows
 

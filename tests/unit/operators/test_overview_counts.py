@@ -16,10 +16,9 @@ from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind, Suspended
 from functions.messaging.intake_measurement import record_intake
 from functions.messaging.queue_depths import Backlog
-from functions.operators.minute_rows import MINUTES_PARTITION, last_hour, write_minute
+from functions.operators.minute_rows import delete_before, last_hour, write_minute
 from functions.storage.row_keys import shard_name
 from functions.storage.table_contract import RowChange
-from functions.supervisor.old_rows import delete_timed_rows
 from functions.supervisor.sweep_progress import SUPERVISOR, SupervisorRows
 from functions.telemetry.task_counts import TaskCounter
 from tests.fakes.clock import START
@@ -114,7 +113,7 @@ async def test_old_rows_of_minutes_are_deleted(desk: Desk) -> None:
         minute = MINUTE + timedelta(minutes=number)
         await write_minute(desk.table, minute, "one", {TaskCounter.ACCEPTED: 1})
     before = MINUTE + timedelta(minutes=240)
-    deleted = [await delete_timed_rows(desk.table, (MINUTES_PARTITION,), "", before, 200) for _ in range(3)]
+    deleted = [await delete_before(desk.table, before, 200) for _ in range(3)]
     assert deleted == [200, 40, 0]
     left = await last_hour(desk.table, MINUTE + timedelta(minutes=300))
     assert [each.accepted for each in left] == [1] * 10 + [0] * 50
