@@ -39,13 +39,13 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentCall:
+class Call:
     """One start of a step: the request on record, and the deadline of its outcome.
 
-    `start_id` proves that an outcome belongs to this start; no log shows it. A call that is not `idempotent`
-    is sent to the service once. With `is_look_up`, the unknown outcome of the start is looked up. `do_result`
-    is the result of the do, for an undo; None if it is unknown. `retry` has the waits between attempts; None:
-    those of the settings.
+    `request` is JSON, and `effect_key` is the idempotency key. `start_id` proves that an outcome belongs to
+    this start; no log shows it. A call that is not `idempotent` is sent to the service once. With
+    `is_look_up`, the unknown outcome of the start is looked up. `do_result` is the result of the do as JSON,
+    for an undo; None if it is unknown. `retry` has the waits between attempts; None: those of the settings.
     """
 
     task: str
@@ -64,15 +64,19 @@ class AgentCall:
 
     def ended(self, outcome: CallOutcome) -> StepEnded:
         """Return the outcome as an event of the task. The result of an undo is not recorded."""
-        is_done = outcome.kind is OutcomeKind.DONE
+        result = error = None
+        if outcome.kind is not OutcomeKind.DONE:
+            error = f"find: {outcome.text}" if self.is_look_up else outcome.text
+        elif self.direction is Direction.DO:
+            result = outcome.text
         return StepEnded(
             epoch=self.epoch,
             step=self.step,
             direction=self.direction,
             start_id=self.start_id,
             kind=outcome.kind,
-            result=outcome.text if is_done and self.direction is Direction.DO else None,
-            error=None if is_done else f"find: {outcome.text}" if self.is_look_up else outcome.text,
+            result=result,
+            error=error,
             has_unanswered=outcome.has_unanswered,
             is_look_up=self.is_look_up,
         )
@@ -121,14 +125,14 @@ class Agent(Protocol):
 
     fences_starts: bool
 
-    async def carry_out(self, call: AgentCall) -> str:
+    async def carry_out(self, call: Call) -> str:
         """Do or undo a step until its deadline; return the result.
 
         Raises `RefusedError`, `NotBegunError` and `UnusableResultError`. After any other error the outcome is
         unknown.
         """
 
-    async def find(self, call: AgentCall) -> LookUpAnswer:
+    async def find(self, call: Call) -> LookUpAnswer:
         """Look up whether a step was done. After any error the outcome stays unknown."""
 
 
@@ -156,7 +160,7 @@ class UnusableResultError(Exception):
     """The service did it, but its result cannot be used. An undo is then repeated."""
 
 
-async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
+async def carry_out(agent: Agent, call: Call, now: datetime) -> CallOutcome:
     """Carry out a call until its deadline, and return the outcome. It raises nothing."""
     try:
         return CallOutcome(OutcomeKind.DONE, await _within(call, now, agent.carry_out(call)))
@@ -174,7 +178,7 @@ async def carry_out(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome
         return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
 
 
-async def look_up(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
+async def look_up(agent: Agent, call: Call, now: datetime) -> CallOutcome:
     """Look up the outcome of a call until its deadline, and return it. It raises nothing."""
     try:
         found = await _within(call, now, agent.find(call))
@@ -184,7 +188,7 @@ async def look_up(agent: Agent, call: AgentCall, now: datetime) -> CallOutcome:
         return CallOutcome(OutcomeKind.UNKNOWN, error_text(error))
 
 
-async def _within[ResultT](call: AgentCall, now: datetime, work: Awaitable[ResultT]) -> ResultT:
+async def _within[ResultT](call: Call, now: datetime, work: Awaitable[ResultT]) -> ResultT:
     """Await the work of an Agent until the deadline. A future that it cancels is its error."""
     try:
         async with asyncio.timeout((call.complete_by - now).total_seconds()):
@@ -198,13 +202,13 @@ async def _within[ResultT](call: AgentCall, now: datetime, work: Awaitable[Resul
 
 def call_of(
     record: TaskRecord, spec: StepSpec, operation: Operation, until: datetime, registry: WorkflowRegistry
-) -> AgentCall:
+) -> Call:
     """Return the call or the look-up of a start that is on record, with its deadline `until`."""
     step, direction = record.step(spec.name), record.direction
     generation = step.generation(direction)
     workflow = registry.find(record.order.workflow, record.order.version)
     defined = None if workflow is None else workflow.steps.get(spec.step)
-    return AgentCall(
+    return Call(
         task=record.order.task,
         step=spec.name,
         direction=direction,

@@ -22,7 +22,7 @@ from pydantic_core import from_json, to_jsonable_python
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 from functions.agents import agent_call
-from functions.agents.agent_call import AgentCall, Changes, NotBegunError, RefusedError, UnusableResultError
+from functions.agents.agent_call import Call, Changes, NotBegunError, RefusedError, UnusableResultError
 from functions.core.definition.step_definition import Retry
 from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, json_text
@@ -33,18 +33,21 @@ from functions.service_credentials import Credential, NoTokenError
 from functions.telemetry.instruments import RETRIES, Field
 from functions.telemetry.spans import call_span, current_traceparent, record_status, trace_headers
 
+#: The names for authors of Agents.
+__all__ = ["Call", "Found", "HttpAgent", "RestAgent", "content_of", "resource_of"]
+
 _log = logging.getLogger(__name__)
 
-#: Seconds of one attempt that may be repeated, and of a connection.
-_ATTEMPT_SECONDS, _CONNECT_SECONDS = 10.0, 5.0
+#: Seconds of one attempt that may be repeated.
+_ATTEMPT_SECONDS = 10.0
+#: Seconds to connect.
+_CONNECT_SECONDS = 5.0
 #: Seconds before the deadline in which the outcome is recorded.
 _RECORD_SECONDS = 0.1
 _MOST_ANSWER_BYTES = 64 * 1024
 #: Characters of an answer in an error text.
 _MOST_EXCERPT = 500
 
-#: One start of a step. `request` and `do_result` are JSON, `effect_key` is the idempotency key.
-Call = AgentCall
 #: A request: JSON, or a dict that JSON can hold.
 type Body = str | Mapping[str, object]
 
@@ -74,9 +77,9 @@ class _UnusableAnswer(Mapping[str, Any]):
 
 
 class _FailedAttemptError(Exception):
-    """One attempt failed transiently. `has_left`: the request may have reached the service."""
+    """One attempt failed transiently. With `may_have_arrived`, the service may have received the request."""
 
-    has_left = False
+    may_have_arrived = False
 
     def __init__(self, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
@@ -109,7 +112,7 @@ class RemoteService:
 
 
 class _Sending:
-    """One request. It `has_left` once its first byte may be sent, and counts then as unanswered."""
+    """One request. It `has_left` once its first byte may be sent. A change is then unanswered until `end`."""
 
     def __init__(self, service: RemoteService, changes: Changes, *, is_change: bool, is_once: bool) -> None:
         self.session = service.once_session() if is_once else service.session()
@@ -120,8 +123,14 @@ class _Sending:
 
     def leave(self) -> None:
         """Record that the request leaves."""
-        self._changes.unanswered += self._is_change and not self.has_left
+        if self._is_change and not self.has_left:
+            self._changes.unanswered += 1
         self.has_left = True
+
+    def end(self) -> None:
+        """Record that the request has a clear answer."""
+        if self._is_change:
+            self._changes.unanswered -= 1
 
 
 class HttpAgent:
@@ -198,7 +207,7 @@ class HttpAgent:
                 raise
 
     async def read[R: BaseModel](self, path: str, call: Call, *, returns: type[R]) -> R:
-        """Send `GET` as a part of `do`, and return the answer.
+        """Send `GET` in `do` for data that the step needs, and return the answer.
 
         Without a usable answer the step is refused; after a change it is done without a usable result.
         """
@@ -213,7 +222,10 @@ class HttpAgent:
         return answer
 
     async def get[R: BaseModel](self, path: str, call: Call, *, returns: type[R]) -> Found[R]:
-        """Send `GET` for `find`: the step is done (2xx) or not done (404). Raises for any other answer."""
+        """Send `GET` in `find`, and return whether the step was done (2xx) or not done (404).
+
+        Raises an error for any other answer.
+        """
         try:
             answer: R = self._parsed(await self._send("GET", path, b"", call), returns)
         except StatusRefusedError as error:
@@ -245,46 +257,51 @@ class HttpAgent:
         is_change = method != "GET"
         may_repeat = call.idempotent or not is_change
 
-        has_left = False
+        is_any_sent = False
 
         async def attempt() -> bytes:
-            nonlocal has_left
+            nonlocal is_any_sent
             sending = _Sending(service, changes, is_change=is_change, is_once=not may_repeat)
             try:
                 answer = await self._attempt(method, path, body, call, sending)
             except RefusedError:
-                changes.unanswered -= is_change
+                sending.end()
                 raise
             except _FailedAttemptError as error:
-                error.has_left = sending.has_left
+                error.may_have_arrived = sending.has_left
                 raise
             finally:
-                has_left |= sending.has_left
-            changes.unanswered -= is_change
+                is_any_sent = is_any_sent or sending.has_left
+            sending.end()
             return answer
 
         attempts = AsyncRetrying(
             retry=retry_if_exception(
-                lambda error: isinstance(error, _FailedAttemptError) and (may_repeat or not error.has_left)
+                lambda error: (
+                    isinstance(error, _FailedAttemptError) and (may_repeat or not error.may_have_arrived)
+                )
             ),
             wait=partial(_wait, call.retry or service.retry, service.random),
             stop=lambda state: state.upcoming_sleep >= self._seconds_left(call),
             before_sleep=partial(_log_retry, service.name),
             reraise=True,
         )
-        changes.open += is_change
+        if is_change:
+            changes.open += 1
         try:
             return await attempts(attempt)
         except asyncio.CancelledError:
             changes.is_cut_off = True
-            changes.unanswered += has_left and not is_change
+            if is_any_sent and not is_change:
+                changes.unanswered += 1
             raise
         except _FailedAttemptError as error:
-            if error.has_left or changes.unanswered or changes.is_accepted:
+            if error.may_have_arrived or changes.unanswered or changes.is_accepted:
                 raise ServiceError(str(error)) from None
             raise NotBegunError(str(error)) from None
         finally:
-            changes.open -= is_change
+            if is_change:
+                changes.open -= 1
 
     async def _attempt(self, method: str, path: str, body: bytes, call: Call, sending: _Sending) -> bytes:
         """Send a request once, one that must not be repeated with all of the time left."""
@@ -327,7 +344,7 @@ class HttpAgent:
     async def _send_once(
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        """Hide errors from aiohttp, which repeats `PUT` and `DELETE` after a lost connection."""
+        """Convert lost connections: aiohttp repeats `PUT` and `DELETE` after its own errors."""
         try:
             return await send(request)
         except (aiohttp.ClientError, OSError) as error:
@@ -411,13 +428,14 @@ def _wait(retry: Retry, random: Random, state: RetryCallState) -> float:
     error = None if state.outcome is None else state.outcome.exception()
     bound = retry.longest_wait(state.attempt_number)
     backoff = bound / 4 + random.random() * bound * 3 / 4
-    return max(backoff, (isinstance(error, _FailedAttemptError) and error.retry_after) or 0)
+    retry_after = error.retry_after if isinstance(error, _FailedAttemptError) else None
+    return max(backoff, retry_after or 0)
 
 
 def _log_retry(service: str, state: RetryCallState) -> None:
     RETRIES.add(1, {Field.SERVICE: service})
-    error, number = state.outcome and state.outcome.exception(), state.attempt_number + 1
-    _log.warning("%s; attempt %d follows in %.1f s", error, number, state.upcoming_sleep)
+    error = None if state.outcome is None else state.outcome.exception()
+    _log.warning("%s; attempt %d follows in %.1f s", error, state.attempt_number + 1, state.upcoming_sleep)
 
 
 async def _content_of(answer: aiohttp.ClientResponse) -> bytes:

@@ -16,7 +16,7 @@ from functools import partial
 from pydantic_core import from_json
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_random_exponential
 
-from functions.agents.agent_call import Agent, AgentCall, CallOutcome, carry_out, look_up
+from functions.agents.agent_call import Agent, Call, CallOutcome, carry_out, look_up
 from functions.core.json_values import json_text
 from functions.core.record import Direction, queue_gate
 from functions.core.task_events import OutcomeKind
@@ -31,7 +31,7 @@ from functions.messaging.agent_messages import (
 )
 from functions.messaging.message_format import MessageError, read_message
 from functions.messaging.queue_names import requests_queue
-from functions.messaging.request_ledger import RequestLedger
+from functions.messaging.request_ledger import Begin, RequestLedger
 from functions.messaging.senders import SendError
 from functions.storage.gates import CallLimits, NoFreeSlotError
 from functions.storage.table_contract import StorageError
@@ -40,8 +40,10 @@ _log = logging.getLogger(__name__)
 
 #: Seconds of the function that remain after a call, to record its outcome and to reply.
 _SPARE_SECONDS = 30.0
-#: Seconds between looks at a request that another delivery carries out, and between signs of life.
-_BUSY_SECONDS, _RENEW_SECONDS = 2.0, 5.0
+#: Seconds between checks of a request that another delivery carries out.
+_BUSY_SECONDS = 2.0
+#: Seconds between renewals of the lease of a request.
+_RENEW_SECONDS = 5.0
 #: Seconds in which a failing table, or a failing queue of replies, is tried again.
 _RETRY_SECONDS = 30.0
 
@@ -114,9 +116,10 @@ class QueueAgent:
         outcome = ReplyOutcome.NOT_TAKEN if late_by.days < 1 else ReplyOutcome.UNKNOWN  # no row after a day
         late = reply_to(request, outcome, error=_TOO_LATE) if late_by >= timedelta() else None
         begin = partial(self.ledger.begin, request, delivery, late)
-        while isinstance(reply := await self._retried(begin), str):  # noqa: ASYNC110 - of any process
+        # It polls, because the other delivery may be in another process.
+        while (reply := await self._retried(begin)) is Begin.BUSY:  # noqa: ASYNC110 - no event crosses processes
             await asyncio.sleep(_BUSY_SECONDS)
-        if reply is None:
+        if reply is Begin.FIRST:
             renewing = asyncio.create_task(self._renew(request))
             try:
                 reply = await self._carry_out(request)
@@ -132,7 +135,7 @@ class QueueAgent:
         await self.send_reply(reply)
 
     async def _renew(self, request: AgentRequest) -> None:
-        """Show other deliveries of a request that this one lives."""
+        """Renew the lease of a request until it is cancelled."""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
             with suppress(StorageError):
@@ -169,8 +172,8 @@ class QueueAgent:
         return await retrying(work)
 
 
-def _call_of(request: AgentRequest, ends_at: datetime) -> AgentCall:
-    return AgentCall(
+def _call_of(request: AgentRequest, ends_at: datetime) -> Call:
+    return Call(
         task=request.task_id,
         step=request.step,
         direction=request.direction,

@@ -6,8 +6,9 @@ import hashlib
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from enum import Enum
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -27,10 +28,19 @@ from functions.storage.table_contract import (
 
 _log = logging.getLogger(__name__)
 
-#: The time after which a delivery that did not renew it counts as dead.
+#: The time after which a delivery that did not renew its lease counts as ended.
 _LEASE = timedelta(seconds=20)
 #: The first digit of the digest of the start id.
 _PARTITIONS = "0123456789abcdef"
+
+
+class Begin(Enum):
+    """The result of a delivery that begins a request without a recorded reply."""
+
+    #: This delivery must carry it out.
+    FIRST = "first"
+    #: Another delivery carries it out.
+    BUSY = "busy"
 
 
 class RequestLedger:
@@ -45,11 +55,11 @@ class RequestLedger:
 
     async def begin(
         self, request: AgentRequest, delivery: str, late: AgentReply | None
-    ) -> AgentReply | Literal["busy"] | None:
-        """Record that a delivery begins a request; return None if it is the first one. A repeat is harmless.
+    ) -> AgentReply | Begin:
+        """Record that a delivery begins a request; a repeat is harmless.
 
-        Otherwise return the recorded reply; without one, "busy" if another delivery carries it out, or the
-        reply that the outcome is unknown. With the reply of a `late` request, no delivery ever begins it.
+        After the begin of another delivery, return the recorded reply; without one, `Begin.BUSY` or the reply
+        that the outcome is unknown. With the reply to a `late` request, no delivery ever begins it.
         """
         partition, key = _place_of(request)
         row, day = self._row(request, delivery, late), f"!{request.complete_by:%Y%m%d}|{key}"
@@ -57,15 +67,17 @@ class RequestLedger:
         changes = [RowChange("insert", key, row), RowChange("insert", day, {})]
         answer = await self._table.send(partition, changes)
         if not isinstance(answer, RefusedChanges):
-            return late
+            return Begin.FIRST if late is None else late
         found = await self._table.read(partition, key) if answer.is_conflict else None
         if found is None:
             raise TransientStorageError(f"request {key}: HTTP {answer.status} {answer.text}")
         reply = decoded(key, partial(_recorded_reply, request, found))
-        if reply is not None or found.get("Delivery") == delivery:  # the answer to its insertion was lost
+        if reply is not None:
             return reply
+        if found.get("Delivery") == delivery:  # the answer to its insertion was lost
+            return Begin.FIRST
         if self._now() < decoded(key, lambda: datetime.fromisoformat(found["LivesUntil"])):
-            return "busy"
+            return Begin.BUSY
         reason = "begun by an earlier delivery, which recorded no outcome; not sent again"
         _log.warning("task %s step %s: %s", request.task_id, request.step, reason)
         return reply_to(request, ReplyOutcome.UNKNOWN, error=reason)

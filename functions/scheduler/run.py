@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from functions.agents.agent_call import Agent, AgentCall, CallOutcome, call_of, carry_out, look_up
+from functions.agents.agent_call import Agent, Call, CallOutcome, call_of, carry_out, look_up
 from functions.core.definition.workflow_definition import SECONDS_BEFORE_CALL, WorkflowRegistry
 from functions.core.derive import pending_work
 from functions.core.error_texts import error_text
@@ -198,7 +198,7 @@ class _Run:
                 call = call_of(record, spec, operation, until, self._runs.registry)
                 self._group.create_task(self._work(record, spec, call))
 
-    async def _work(self, record: TaskRecord, spec: StepSpec, call: AgentCall) -> None:
+    async def _work(self, record: TaskRecord, spec: StepSpec, call: Call) -> None:
         """Record the outcome of a call, as long as it counts, and begin what follows. Errors are logged."""
         try:
             with step_span(spec.step, spec.item, agent=spec.agent, direction=call.direction.value) as span:
@@ -221,7 +221,7 @@ class _Run:
             is_defect = not isinstance(fault, StorageError)
             _log.warning("task %s: a step ends early: %s", self._task, fault, exc_info=is_defect)
 
-    async def _call(self, spec: StepSpec, call: AgentCall) -> CallOutcome:
+    async def _call(self, spec: StepSpec, call: Call) -> CallOutcome:
         """Call the Agent of a step if its gate has a slot before half of the time is over; or look up."""
         agent, gates, now = self._runs.agents.get(spec.agent), self._runs.gates, self._runs.now()
         try:
@@ -244,7 +244,7 @@ class _Run:
             self._calls -= 1
         return outcome
 
-    async def _request(self, spec: StepSpec, call: AgentCall) -> None:
+    async def _request(self, spec: StepSpec, call: Call) -> None:
         """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
         key = f"{call.start_id}.{call.epoch}.find" if call.is_look_up else call.start_id
         until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()

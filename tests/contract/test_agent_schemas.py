@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from functions.agents.agent_call import AgentCall
+from functions.agents.agent_call import Call
 from functions.core.json_values import UnfitValueError, json_text
 from functions.core.record import Direction
 from functions.messaging.agent_messages import (
@@ -160,7 +160,7 @@ def test_request_that_we_write_fits_the_schema(
 ) -> None:
     """With each kind of step, and with fractions of a second or without them."""
     for microsecond in (0, 1):
-        call = AgentCall(
+        call = Call(
             task="t-1",
             step="seats.12",
             direction=direction,

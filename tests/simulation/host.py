@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from functions.agents.agent_call import AgentCall, LookUpAnswer
+from functions.agents.agent_call import Call, LookUpAnswer
 from functions.api.orders import Orders
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.plan import check_deployed, output_of
@@ -138,11 +138,11 @@ class HostAgent:
     def __post_init__(self) -> None:
         self.fences_starts = self.name in FENCING
 
-    async def carry_out(self, call: AgentCall) -> str:
+    async def carry_out(self, call: Call) -> str:
         """Call the service."""
         return await self.host.world.call_agent(self.host, self.name, call)
 
-    async def find(self, call: AgentCall) -> LookUpAnswer:
+    async def find(self, call: Call) -> LookUpAnswer:
         """Look up a call."""
         await self.host.cross("find")
         return self.host.world.services.find(call, fences_starts=self.fences_starts)

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from functions.agents.agent_call import (
-    AgentCall,
+    Call,
     LookUpAnswer,
     NotBegunError,
     RefusedError,
@@ -72,7 +72,7 @@ class Services:
 
     # Calls
 
-    async def call(self, call: AgentCall) -> str:
+    async def call(self, call: Call) -> str:
         """Carry out a call that has arrived. Raises the errors above."""
         world = self.world
         if self._hangs(call):
@@ -89,7 +89,7 @@ class Services:
         finally:
             self.in_flight[call.effect_key] -= 1
 
-    def arrive_later(self, call: AgentCall, delay: float) -> None:
+    def arrive_later(self, call: Call, delay: float) -> None:
         """Let a call arrive `delay` seconds later, when its caller may be gone."""
 
         def arrive() -> None:
@@ -102,13 +102,13 @@ class Services:
         self.in_flight[call.effect_key] += 1
         asyncio.get_running_loop().call_later(delay, arrive)
 
-    def _hangs(self, call: AgentCall) -> bool:
+    def _hangs(self, call: Call) -> bool:
         if is_steady(call):
             return False
         chance = Random(f"h{self.world.seed}{call.effect_key}").random()
         return call.direction is Direction.UNDO and self.world.intensity > 0 and chance < 0.04
 
-    def _is_refused(self, call: AgentCall, *, is_late: bool) -> bool:
+    def _is_refused(self, call: Call, *, is_late: bool) -> bool:
         if (call.task, call.step) in self.refused_steps and call.direction is Direction.DO:
             return True
         if is_steady(call):
@@ -118,7 +118,7 @@ class Services:
             return not is_late and self.world.random.random() < 0.6
         return chance < (0.08 if call.direction is Direction.DO else 0.1)
 
-    def _take_effect(self, call: AgentCall, *, is_late: bool = False) -> str:
+    def _take_effect(self, call: Call, *, is_late: bool = False) -> str:
         """Do or undo the call's request, once for each effect key. Raises the errors above."""
         world = self.world
         if call.start_id in self.fenced:
@@ -148,7 +148,7 @@ class Services:
             raise UnusableResultError("its result is too large")
         return effect.result
 
-    def find(self, call: AgentCall, *, fences_starts: bool) -> LookUpAnswer:
+    def find(self, call: Call, *, fences_starts: bool) -> LookUpAnswer:
         """Look up an effect. A service that fences start ids rejects a request of this start from now on."""
         effect = self.effects.get(call.effect_key)
         self.world.cover(call.task, f"look-up at a service that fences: {fences_starts}")
@@ -162,7 +162,7 @@ class Services:
 
     # Queues
 
-    async def serve(self, agent: str, request: AgentRequest, call: AgentCall) -> None:
+    async def serve(self, agent: str, request: AgentRequest, call: Call) -> None:
         """Serve a request of a queue: not begun if it waited too long, once if it must not be repeated."""
         if not await self._taken(agent, (call.complete_by - self.world.now()).total_seconds()):
             self.world.cover(call.task, "request expired in its queue")
@@ -184,7 +184,7 @@ class Services:
         else:
             await self._reply(request, ReplyOutcome.DONE, result=result)
 
-    async def serve_look_up(self, agent: str, request: AgentRequest, call: AgentCall) -> None:
+    async def serve_look_up(self, agent: str, request: AgentRequest, call: Call) -> None:
         """Serve a look-up of a queue. Its reply may be lost, or arrive when the look-up is over."""
         world, fences_starts = self.world, agent in FENCING
         is_taken = await self._taken(agent, (call.complete_by - world.now()).total_seconds())
@@ -202,7 +202,7 @@ class Services:
         else:
             await self._reply(request, ReplyOutcome.NOT_DONE, fences_starts=fences_starts)
 
-    async def _is_begun(self, agent: str, request: AgentRequest, call: AgentCall) -> bool:
+    async def _is_begun(self, agent: str, request: AgentRequest, call: Call) -> bool:
         """Begin a request that was taken, or reply that it was taken too late.
 
         One that must not be repeated, and comes again, has the recorded reply, or an unknown outcome.
@@ -219,7 +219,7 @@ class Services:
             return False
         return not world.strikes("queue Agent dies", 0.05)
 
-    def _never_replies(self, agent: str, call: AgentCall) -> bool:
+    def _never_replies(self, agent: str, call: Call) -> bool:
         if agent == SLOW or is_steady(call):
             return False
         if self.is_down(agent) and agent in self.hanging:
@@ -273,6 +273,6 @@ class Services:
             world.spawn(world.deliver_reply(reply))
 
 
-def is_steady(call: AgentCall) -> bool:
+def is_steady(call: Call) -> bool:
     """Return whether the service of a call never fails."""
     return call.step in {"last", "reply"} or call.step.startswith("long") or call.task.startswith(STEADY)

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError
+from functions.agents.agent_call import Call, NotBegunError, RefusedError
 from functions.core.derive import derive
 from functions.core.gate_rules import Gate
 from functions.core.record import (
@@ -102,7 +102,7 @@ class World:
         self.people = People(self)
         self.rejected, self.intake = SimulatedTable(), Intake(self)
         self._callers: dict[str, str] = {}
-        self._answered = defaultdict[str, list[AgentCall]](list)
+        self._answered = defaultdict[str, list[Call]](list)
         self._calls = Counter[object]()
         self._instances: set[str] = set()
         self._numbers = 0
@@ -336,7 +336,7 @@ class World:
     def request(self, agent: str, request: AgentRequest) -> None:
         """Put a request into the queue of an Agent, sometimes twice."""
         step = self.records[request.task_id].step(request.step)
-        call = AgentCall(
+        call = Call(
             task=request.task_id,
             step=request.step,
             direction=request.direction,
@@ -405,7 +405,7 @@ class World:
 
     # Calls
 
-    def check_call(self, call: AgentCall) -> None:
+    def check_call(self, call: Call) -> None:
         """Check that the start of a call is on record, with the request that is sent.
 
         The record of a task with a corrupt row is not known.
@@ -420,17 +420,17 @@ class World:
         is_own = call.is_look_up or from_json(call.request).get("item", given) == given
         self.require(is_own, f"{call.effect_key}: the request of another item")
 
-    def _operation(self, call: AgentCall) -> Operation:
+    def _operation(self, call: Call) -> Operation:
         return self.records[call.task].step(call.step).operation(call.direction)
 
-    def _check_recorded(self, call: AgentCall) -> None:
+    def _check_recorded(self, call: Call) -> None:
         """Check that a run which ended before the deadline of an answered call has recorded the outcome."""
         operation = self._operation(call)
         is_open = operation.state is OperationState.RUNNING and operation.start_id == call.start_id
         is_lost = is_open and self.now() < call.complete_by - _SKEW and call.task not in self.table.damaged
         self.require(not is_lost, f"{call.effect_key}: its outcome is not recorded")
 
-    async def call_agent(self, host: Host, agent: str, call: AgentCall) -> str:
+    async def call_agent(self, host: Host, agent: str, call: Call) -> str:
         """Call a service, and check the limits of calls that are under way at once."""
         run, limit = _RUN_NAME.get(), self.calls_at_once.get(agent, _NO_LIMIT)
         places = (run, (host, agent))
@@ -445,7 +445,7 @@ class World:
         finally:
             self._calls.subtract(places)
 
-    async def _call_agent(self, host: Host, agent: str, call: AgentCall, *, is_retry: bool = False) -> str:
+    async def _call_agent(self, host: Host, agent: str, call: Call, *, is_retry: bool = False) -> str:
         """Call a service; a call may arrive when its caller has crashed, and an answer may be lost."""
         await host.cross("call")
         self.require(not call.is_look_up, f"{call.effect_key}: called instead of looked up")

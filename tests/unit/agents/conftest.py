@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from functions.agents.agent_call import AgentCall
+from functions.agents.agent_call import Call
 from functions.core.record import Direction
 from tests.fakes.remote_service import Answer
 from tests.fakes.storage_process import virtual_now
@@ -14,7 +14,7 @@ from tests.fakes.storage_process import virtual_now
 KEY = "task-1.0a1b2c3d/payment/do"
 
 
-def new_call(seconds: float = 10, **fields: Any) -> AgentCall:
+def new_call(seconds: float = 10, **fields: Any) -> Call:
     """Return a call with `seconds` until its deadline."""
     values: dict[str, Any] = {
         "task": "task-1",
@@ -27,7 +27,7 @@ def new_call(seconds: float = 10, **fields: Any) -> AgentCall:
         "epoch": 1,
         "idempotent": True,
     }
-    return AgentCall(**values | fields)
+    return Call(**values | fields)
 
 
 def saying(content: object, status: int = 200) -> Answer:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from functions.agents.agent_call import (
-    AgentCall,
+    Call,
     LookUpAnswer,
     NotBegunError,
     RefusedError,
@@ -51,16 +51,16 @@ class Script:
     """An Agent whose behaviour a test sets."""
 
     fences_starts: bool = False
-    calls: list[AgentCall] = field(default_factory=list)
-    behaviour: Callable[[AgentCall], Awaitable[str]] | None = None
+    calls: list[Call] = field(default_factory=list)
+    behaviour: Callable[[Call], Awaitable[str]] | None = None
     found: LookUpAnswer | Exception = field(default_factory=lambda: LookUpAnswer(Finding.UNKNOWN))
 
-    async def carry_out(self, call: AgentCall) -> str:
+    async def carry_out(self, call: Call) -> str:
         """Record the call."""
         self.calls.append(call)
         return '{"paid":true}' if self.behaviour is None else await self.behaviour(call)
 
-    async def find(self, call: AgentCall) -> LookUpAnswer:
+    async def find(self, call: Call) -> LookUpAnswer:
         """Return what the test has set."""
         assert call.effect_key
         if isinstance(self.found, Exception):
@@ -260,7 +260,7 @@ async def test_request_with_another_start_id_is_another_one(bench: Bench) -> Non
 async def test_late_outcome_is_replied_and_recorded(bench: Bench) -> None:
     """The Scheduler decides what it counts for. A second delivery waits for it while the first one works."""
 
-    async def slowly(_call: AgentCall) -> str:
+    async def slowly(_call: Call) -> str:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(86_400)
         raise RefusedError("no money")
@@ -326,7 +326,7 @@ async def test_request_whose_beginning_outlasts_its_deadline_is_not_sent(bench: 
 async def test_reply_that_cannot_be_recorded_is_sent(bench: Bench) -> None:
     """The outcome is known, and no other delivery knows it."""
 
-    async def cut_off(_call: AgentCall) -> str:
+    async def cut_off(_call: Call) -> str:
         bench.table.fault = lambda: TableFault.NOT_SENT
         bench.send_failures = 2
         return "{}"
@@ -352,7 +352,7 @@ async def test_old_requests_are_deleted(bench: Bench) -> None:
 async def test_largest_result_is_recorded(bench: Bench) -> None:
     """60,000 bytes in UTF-16, with a reply around it."""
 
-    async def answer(_call: AgentCall) -> str:
+    async def answer(_call: Call) -> str:
         return json.dumps({"note": "文" * 29_900}, ensure_ascii=False)
 
     bench.script.behaviour = answer

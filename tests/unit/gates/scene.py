@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from functions.agents.agent_call import AgentCall, NotBegunError
+from functions.agents.agent_call import Call, NotBegunError
 from functions.core.definition.step_definition import QueueStep, Step
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate
@@ -48,7 +48,7 @@ class Service:
         self.down, self.kind = down, kind
         self.calls: list[tuple[float, str, bool]] = []
 
-    async def call(self, call: AgentCall) -> str:
+    async def call(self, call: Call) -> str:
         """Answer after 0.1 s."""
         began_at, is_down = seconds(), any(start <= seconds() < end for start, end in self.down)
         self.calls.append((began_at, call.task, not is_down))

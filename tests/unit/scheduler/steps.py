@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
-from functions.agents.agent_call import AgentCall
+from functions.agents.agent_call import Call
 from functions.core.definition.step_definition import BaseStep, Step
 from functions.core.record import RuleSettings
 from tests.unit.scheduler.world import Receipt, World, request
@@ -37,19 +37,19 @@ def chain(number: int, **options: Any) -> list[Step[Any]]:
     return steps
 
 
-def raising(error: Exception) -> Callable[[AgentCall], Awaitable[str]]:
+def raising(error: Exception) -> Callable[[Call], Awaitable[str]]:
     """Return a behaviour that raises an error."""
 
-    async def behave(_call: AgentCall) -> str:
+    async def behave(_call: Call) -> str:
         raise error
 
     return behave
 
 
-def answering(result: str, seconds: float = 0) -> Callable[[AgentCall], Awaitable[str]]:
+def answering(result: str, seconds: float = 0) -> Callable[[Call], Awaitable[str]]:
     """Return a behaviour that returns a result after some seconds."""
 
-    async def behave(_call: AgentCall) -> str:
+    async def behave(_call: Call) -> str:
         await asyncio.sleep(seconds)
         return result
 

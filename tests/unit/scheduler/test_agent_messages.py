@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.agents.agent_call import AgentCall
+from functions.agents.agent_call import Call
 from functions.core.record import Direction
 from functions.core.task_events import OutcomeKind
 from functions.messaging.agent_messages import AgentReply, AgentRequest
@@ -17,7 +17,7 @@ from functions.messaging.message_format import MOST_MESSAGE_BYTES, MessageError,
 from functions.messaging.queue_names import requests_queue
 
 START_ID = "5f0c3e0a9b7d4c1e8a26d3f4b5c6a7e8"
-CALL = AgentCall(
+CALL = Call(
     task="my-order",
     step="seats.3",
     direction=Direction.UNDO,

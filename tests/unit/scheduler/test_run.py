@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.agents.agent_call import AgentCall, NotBegunError, RefusedError, UnusableResultError
+from functions.agents.agent_call import Call, NotBegunError, RefusedError, UnusableResultError
 from functions.core.definition.step_definition import EventStep, QueueStep, Retry, WorkflowStep
 from functions.core.derive import ProcessState, derive
 from functions.core.record import Direction, OperationState, TaskRecord
@@ -55,7 +55,7 @@ async def test_start_is_on_record_before_its_call() -> None:
     retry = Retry(first=1, factor=1, longest=1)
     world, seen = World(workflow(step("s0", retry=retry))), list[TaskRecord]()
 
-    async def look(_call: AgentCall) -> str:
+    async def look(_call: Call) -> str:
         seen.append(await world.record("t1"))
         return '{"number":1}'
 
@@ -74,7 +74,7 @@ async def test_refused_step_is_undone_with_the_results_of_the_dos() -> None:
     s0, s1 = chain(2)
     world = World(workflow(s0, s1))
 
-    async def behave(call: AgentCall) -> str:
+    async def behave(call: Call) -> str:
         if call.direction is Direction.UNDO:
             return "x" * 2_000_000
         if call.step == "s1":
@@ -241,7 +241,7 @@ async def test_unknown_outcome_is_looked_up(finding: Finding, *, fences: bool, s
     agent.fences_starts = fences
     world.services.findings["s0"] = finding
 
-    async def lose_first_answer(_call: AgentCall) -> str:
+    async def lose_first_answer(_call: Call) -> str:
         if len(world.services.calls) == 1:
             raise ConnectionError("lost")
         return '{"number":3}'
@@ -262,9 +262,9 @@ async def test_look_up_without_an_answer_leaves_the_outcome_unknown(seconds: flo
     """It hangs, or returns nothing. It happens once, and an operator decides."""
     world = World(workflow(once("s0", agent="finder")))
     world.services.behaviour["s0"] = raising(ConnectionError("lost"))
-    found: list[AgentCall] = []
+    found: list[Call] = []
 
-    async def find(call: AgentCall) -> Any:
+    async def find(call: Call) -> Any:
         found.append(call)
         await asyncio.sleep(seconds)
 

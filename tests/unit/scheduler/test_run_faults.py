@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from functions.agents.agent_call import AgentCall, RefusedError
+from functions.agents.agent_call import Call, RefusedError
 from functions.core.definition.step_definition import QueueStep, Results, Step, WorkflowStep
 from functions.core.derive import ProcessState, derive
 from functions.core.record import Message, MessageKind, OperationState, TaskRecord
@@ -181,7 +181,7 @@ async def test_run_of_an_older_epoch_changes_nothing() -> None:
     world = World(workflow(step("s0", complete_within=20)))
     release = asyncio.Event()
 
-    async def wait(_call: AgentCall) -> str:
+    async def wait(_call: Call) -> str:
         if len(world.services.calls) == 1:
             await release.wait()
         return '{"number":1}'

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import StatusCode
 
-from functions.agents.agent_call import AgentCall, RefusedError
+from functions.agents.agent_call import Call, RefusedError
 from functions.core.derive import ProcessState, derive
 from functions.messaging.agent_messages import Finding
 from tests.unit.scheduler.steps import chain, once, raising, step
@@ -94,7 +94,7 @@ async def test_recovered_epoch_continues_the_trace(spans: Spans) -> None:
     world = World(workflow(step("s0")))
     world.delivers_again = False
 
-    async def crash(_call: AgentCall) -> str:
+    async def crash(_call: Call) -> str:
         world.services.behaviour.clear()
         world.process.crash_at = world.process.requests + 1
         return '{"number":7}'

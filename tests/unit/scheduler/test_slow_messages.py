@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from functions.agents.agent_call import AgentCall, NotBegunError
+from functions.agents.agent_call import Call, NotBegunError
 from functions.core.definition.step_definition import TimerStep
 from functions.core.derive import ProcessState, derive
 from functions.core.task_events import Due, OutcomeKind
@@ -23,7 +23,7 @@ from tests.unit.storage.virtual import virtual
 
 
 async def _scene(
-    answer: Callable[[AgentCall], Awaitable[str]],
+    answer: Callable[[Call], Awaitable[str]],
     tasks: int,
     seconds: float,
     *,
@@ -54,7 +54,7 @@ async def _scene(
     return world, gates
 
 
-async def _five_seconds(_call: AgentCall) -> str:
+async def _five_seconds(_call: Call) -> str:
     await asyncio.sleep(5)
     return '{"number":7}'
 
@@ -87,7 +87,7 @@ async def test_call_that_waits_for_a_slot_does_not_begin_during_a_hold() -> None
 async def test_call_that_waits_for_a_slot_sees_the_hold_of_another_instance() -> None:
     """The view of an instance without traffic is old when the slot is free."""
 
-    async def answer(_call: AgentCall) -> str:
+    async def answer(_call: Call) -> str:
         await asyncio.sleep(25)
         return '{"number":7}'
 
@@ -102,7 +102,7 @@ async def test_call_that_waits_for_a_slot_sees_the_hold_of_another_instance() ->
 async def test_calls_that_wait_for_slots_begin_one_by_one_behind_a_half_open_gate() -> None:
     """The circuit opened after their starts."""
 
-    async def answer(_call: AgentCall) -> str:
+    async def answer(_call: Call) -> str:
         await asyncio.sleep(20)
         raise RuntimeError("no answer")
 
@@ -135,7 +135,7 @@ async def test_new_limit_counts_for_calls_that_wait() -> None:
 async def test_agent_that_raises_cancelled_error_has_an_outcome(*, idempotent: bool) -> None:
     """A future that its library awaits was cancelled."""
 
-    async def answer(_call: AgentCall) -> str:
+    async def answer(_call: Call) -> str:
         raise asyncio.CancelledError
 
     world, _ = await _scene(answer, 1, 200, idempotent=idempotent)
@@ -147,7 +147,7 @@ async def test_agent_that_raises_cancelled_error_has_an_outcome(*, idempotent: b
 async def test_slow_message_of_a_release_chain_delays_no_outcome() -> None:
     """All calls but one are answered two seconds before the deadline; that one was not begun before."""
 
-    async def answer(call: AgentCall) -> str:
+    async def answer(call: Call) -> str:
         left = (call.complete_by - virtual_now()).total_seconds()
         await asyncio.sleep(left - 2 - (call.task == "t0"))
         if call.task == "t0":

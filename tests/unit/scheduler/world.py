@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from functions.agents.agent_call import AgentCall, LookUpAnswer
+from functions.agents.agent_call import Call, LookUpAnswer
 from functions.core.definition.step_definition import BaseStep, Results
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import derive
@@ -104,11 +104,11 @@ class Services:
     fences_starts = True
 
     def __init__(self) -> None:
-        self.calls: list[AgentCall] = []
+        self.calls: list[Call] = []
         self.bodies: dict[str, set[str]] = defaultdict(set)
-        self.behaviour: dict[str, Callable[[AgentCall], Awaitable[str]]] = {}
+        self.behaviour: dict[str, Callable[[Call], Awaitable[str]]] = {}
         self.findings: dict[str, Finding] = {}
-        self.found: list[AgentCall] = []
+        self.found: list[Call] = []
         self.seconds, self.find_seconds = 0.5, 0.0
         self.under_way = self.most_under_way = 0
 
@@ -116,7 +116,7 @@ class Services:
         """Return the steps that were called, in order."""
         return [call.step for call in self.calls]
 
-    async def call(self, call: AgentCall) -> str:
+    async def call(self, call: Call) -> str:
         """Carry out a call."""
         self.calls.append(call)
         self.bodies[call.effect_key].add(call.request)
@@ -135,7 +135,7 @@ class Services:
         finally:
             self.under_way -= 1
 
-    async def find(self, call: AgentCall) -> LookUpAnswer:
+    async def find(self, call: Call) -> LookUpAnswer:
         """Look up a call: the finding of its step, by default unknown."""
         self.found.append(call)
         async with self._counted():
@@ -150,14 +150,14 @@ class ProcessAgent:
     process: Process
     fences_starts: bool = True
 
-    async def carry_out(self, call: AgentCall) -> str:
+    async def carry_out(self, call: Call) -> str:
         """Call the service. A call that was sent takes effect after a crash, too."""
         await self.process.cross()
         result = await self.process.world.services.call(call)
         await self.process.cross()
         return result
 
-    async def find(self, call: AgentCall) -> LookUpAnswer:
+    async def find(self, call: Call) -> LookUpAnswer:
         """Look up a call."""
         await self.process.cross()
         return await self.process.world.services.find(call)
