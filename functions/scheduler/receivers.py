@@ -66,9 +66,10 @@ class Receivers:
 
     async def reply(self, reply: AgentReply) -> Applied:
         """Record the reply of an Agent behind a queue, and count it at the gate. Raises `StorageError`."""
-        record, event = await self._cached(reply.task_id), reply.event
+        event = reply.event
+        record = await self._load(reply.task_id, may_be_outdated=True)
         if record.step(event.step).operation(event.direction).start_id != event.start_id:
-            record = await self._cached(reply.task_id, is_newest=True)
+            record = await self._load(reply.task_id)
         ended = with_valid_result(record, self.registry, event)
         applied = await record_outcome(partial(self.storage.change, reply.task_id), ended)
         if applied.rejection is not None:
@@ -78,9 +79,9 @@ class Receivers:
             operation = applied.record.step(ended.step).operation(ended.direction)
             is_current = operation.start_id == ended.start_id and not ended.is_look_up
             sent_at = operation.started_at if is_current else None
-            is_taken = ended.is_look_up or ended.kind is not events.OutcomeKind.NOT_BEGUN
-            is_taken |= applied.rejection is not None and not is_current
-            await self.gates.reply(spec.gate, sent_at, is_taken=is_taken)
+            is_outdated = applied.rejection is not None and not is_current
+            is_not_taken = ended.kind is events.OutcomeKind.NOT_BEGUN and not ended.is_look_up
+            await self.gates.reply(spec.gate, sent_at, is_taken=is_outdated or not is_not_taken)
         return applied
 
     async def receive(self, message: SchedulerMessage) -> None:
@@ -110,9 +111,9 @@ class Receivers:
             case _:
                 assert_never(message)
 
-    async def _cached(self, task: str, *, is_newest: bool = False) -> TaskRecord:
-        """Return a record, which may be outdated. Raises `StorageError`."""
-        record = await (self.storage.load(task) if is_newest else self.storage.cached(task))
+    async def _load(self, task: str, *, may_be_outdated: bool = False) -> TaskRecord:
+        """Return the newest record of a task, or one that may be outdated. Raises `StorageError`."""
+        record = await (self.storage.cached(task) if may_be_outdated else self.storage.load(task))
         if record is None:
             raise NoSuchTaskError(task)
         return record
@@ -129,7 +130,7 @@ class Receivers:
         """Admit the task of a workflow step. A task on record stays as it is."""
         body: Any = message.body
         workflow = self.registry.accepting(body["workflow"], body["payload"])
-        parent = await self._cached(message.task, is_newest=True)
+        parent = await self._load(message.task)
         if not message.id.startswith(f"{message.task}.{parent.order.run_id}."):
             return  # of an earlier task of this id
         if workflow is None:
@@ -177,7 +178,7 @@ class Receivers:
         state = derive(child).state
         if state not in {ProcessState.PROCESSED, ProcessState.COMPENSATED}:
             return
-        parent = await self._cached(child.order.parent, is_newest=True)
+        parent = await self._load(child.order.parent)
         step, name = child.order.parent_step, child.order.task
         is_done = state is ProcessState.PROCESSED
         ended = events.ChildEnded(step=step, run_id=parent.order.run_id, child=name, is_done=is_done)

@@ -32,8 +32,10 @@ from functions.telemetry.spans import run_span, step_span
 
 _log = logging.getLogger(__name__)
 
-#: Seconds between attempts to send a request to the queue of an Agent: they double to the longest wait.
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+#: Seconds before the second attempt to send a request to the queue of an Agent; each further wait doubles.
+_FIRST_WAIT = 1.0
+#: The longest of these waits in seconds.
+_LONGEST_WAIT = 30.0
 #: The time after the warning of a failed attempt in which another failure has no warning.
 _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
@@ -70,17 +72,17 @@ class Runs:
     run_seconds: float = 240
     steps_at_once: int = 16
 
-    async def run_agents(self, scheduler: str) -> str:
+    async def run_agents(self, run_id: str) -> str:
         """Carry out the run `{task}.{epoch}.{run}` until none of its calls is under way and no step is ready.
 
         Return "more" if it has work left, else "done". It raises nothing: the Supervisor recovers its task.
         """
         try:
-            task, epoch, run = scheduler.rsplit(".", 2)
+            task, epoch, run = run_id.rsplit(".", 2)
             return "more" if await _Run(self, task, int(epoch), int(run)).complete() else "done"
         except Exception as fault:  # noqa: BLE001 - an activity raises nothing
             is_defect = not isinstance(fault, StorageError)
-            _log.warning("run %s ends early: %s", scheduler, fault, exc_info=is_defect)
+            _log.warning("run %s ends early: %s", run_id, fault, exc_info=is_defect)
         return "done"
 
 
@@ -112,8 +114,9 @@ class _Run:
     """One activity of a run.
 
     `_planned` are the calls and look-ups that it may begin, by start id and deadline; `_begun` are those that
-    it began. `_unsent` are the requests that it could not send, `_sent` those that it sent: whether a later
-    run might repeat them. It `_is_failing` once a request could not be sent. `_calls` are under way.
+    it began. `_unsent` are the requests that it could not send. `_sent` has the requests that it sent, each
+    with whether a later run might repeat it. It `_is_failing` once a request could not be sent, and it begins
+    no further attempt once it `_yields` to another activity. `_calls` is the number of calls under way.
     """
 
     def __init__(self, runs: Runs, task: str, epoch: int, run: int) -> None:
@@ -125,7 +128,7 @@ class _Run:
         self._sent, self._unsent = dict[str, bool](), set[str]()
         self._has_started, self._is_over, self._is_failing = False, False, False
         self._newest: TaskRecord | None = None
-        self._group, self._gives_way, self._calls = asyncio.TaskGroup(), asyncio.Event(), 0
+        self._group, self._yields, self._calls = asyncio.TaskGroup(), asyncio.Event(), 0
 
     async def complete(self) -> bool:
         """Run until no call is under way; return whether the run has work left. Raises `StorageError`."""
@@ -136,13 +139,15 @@ class _Run:
             async with self._group:
                 self._begin(changed.record, is_first=True)
                 await self._runs.storage.announce(changed)
-        is_kept = any(self._sent.values()) or bool(self._unsent)
-        newest = await self._runs.storage.cached(self._task) if is_kept or not self._is_over else None
+        must_record_sent = any(self._sent.values()) or bool(self._unsent)
+        if self._is_over and not must_record_sent:
+            return False
+        newest = await self._runs.storage.cached(self._task)
         if newest is None:
             return False
-        has_work = self._gives_way.is_set() or (self._has_started and bool(pending_work(newest)))
+        has_work = self._yields.is_set() or (self._has_started and bool(pending_work(newest)))
         has_more = newest.epoch == self._epoch and has_work
-        if is_kept or (self._sent and has_more):
+        if must_record_sent or (self._sent and has_more):
             sent = RequestsSent(start_ids=frozenset(self._sent), given_up=frozenset(self._unsent))
             await self._runs.storage.change(self._task, sent, until=self._records_until)
         return has_more
@@ -183,18 +188,23 @@ class _Run:
 
     def _begin(self, record: TaskRecord, *, is_first: bool = False) -> None:
         """Begin the calls and look-ups that this activity started, first also its run's unsent requests."""
-        self._is_over |= record.finished_at is not None or record.epoch != self._epoch
-        if record.epoch != self._epoch:
+        is_outdated = record.epoch != self._epoch
+        if is_outdated or record.finished_at is not None:
+            self._is_over = True
+        if is_outdated:
             return
         starts = {start_id for start_id, _ in self._planned}
         for spec, operation in record.operations:
-            key = (operation.start_id, until := operation.under_way_until)
-            self._has_started |= operation.start_id in starts
+            until = operation.under_way_until
+            key = (operation.start_id, until)
+            if operation.start_id in starts:
+                self._has_started = True
             is_unsent = is_first and operation.send_by is not None and operation.run == self._run
             is_next = spec.type not in WAITING_TYPES and key not in self._begun
             if until is not None and is_next and (is_unsent or key in self._planned):
                 self._begun.add(key)
-                self._calls += spec.type is StepType.ACTIVITY
+                if spec.type is StepType.ACTIVITY:
+                    self._calls += 1
                 call = call_of(record, spec, operation, until, self._runs.registry)
                 self._group.create_task(self._work(record, spec, call))
 
@@ -207,17 +217,20 @@ class _Run:
                     return
                 outcome = await self._call(spec, call)
                 span.set_attribute(Field.OUTCOME, outcome.kind.value)
-            event: Event | None = with_valid_result(record, self._runs.registry, call.ended(outcome))
-            event, until = None if outcome is _LOST else event, call.complete_by
+            event: Event | None = None
+            if outcome is not _LOST:
+                event = with_valid_result(record, self._runs.registry, call.ended(outcome))
+            until = call.complete_by
             if not call.idempotent or outcome.kind is OutcomeKind.NOT_BEGUN:
                 until = self._records_until
             elif until <= self._runs.now():  # too late for its outcome, but another step may start
-                event, until = None, self._ends_at
+                event = None
+                until = self._ends_at
             changed = await self._change(event, until)
             self._begin(changed.record)
-            self._check_way()
+            self._yield_if_blocked()
             await self._runs.storage.announce(changed)
-        except Exception as fault:  # noqa: BLE001 - as above
+        except Exception as fault:  # noqa: BLE001 - the Supervisor recovers the task
             is_defect = not isinstance(fault, StorageError)
             _log.warning("task %s: a step ends early: %s", self._task, fault, exc_info=is_defect)
 
@@ -229,49 +242,57 @@ class _Run:
                 reason = "its Agent is not here" if agent is None else "its start was recorded too late"
                 return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, reason)
             before = gates.of(spec.gate)
+            changed_at = None if before is None else before.changed_at
             async with gates.call(spec.gate, now + (call.complete_by - now) / 2):
                 await gates.refresh()
                 began_at, gate = self._runs.now(), gates.of(spec.gate)
-                is_released = gate is None or (before and before.changed_at) == gate.changed_at
-                is_closed = gate is not None and gate.blocks(is_released=is_released) and not call.is_look_up
-                begin = look_up if call.is_look_up else carry_out
-                outcome = _CLOSED if is_closed else await begin(agent, call, began_at)
-            if not (call.is_look_up or is_closed):
-                await gates.report(spec.gate, outcome.kind, began_at)
+                if call.is_look_up:
+                    return await look_up(agent, call, began_at)
+                if gate is not None:
+                    is_unchanged = gate.changed_at == changed_at
+                    if gate.blocks(is_released=is_unchanged):
+                        return _CLOSED
+                outcome = await carry_out(agent, call, began_at)
         except NoFreeSlotError as error:
-            outcome = _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
+            return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, str(error))
+        else:
+            await gates.report(spec.gate, outcome.kind, began_at)
+            return outcome
         finally:
             self._calls -= 1
-        return outcome
 
     async def _request(self, spec: StepSpec, call: Call) -> None:
         """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
         key = f"{call.start_id}.{call.epoch}.find" if call.is_look_up else call.start_id
-        until, wait, warn_from = min(call.complete_by, self._ends_at), _FIRST_WAIT, self._runs.now()
-        while (now := self._runs.now()) < until and not self._gives_way.is_set():
+        until = min(call.complete_by, self._ends_at)
+        wait, warn_from = _FIRST_WAIT, self._runs.now()
+        while (now := self._runs.now()) < until and not self._yields.is_set():
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
                     await self._runs.send_request(spec.agent, call.to_request())
             except Exception as fault:  # noqa: BLE001 - the client of a queue may raise anything
-                now, reason = self._runs.now(), error_text(fault)
+                now = self._runs.now()
                 if now >= warn_from:
+                    reason = error_text(fault)
                     _log.warning("task %s step %s: request is not sent: %s", call.task, call.step, reason)
                     warn_from = now + _WARNINGS_APART
                 self._is_failing = True
-                self._check_way()
+                self._yield_if_blocked()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._gives_way.wait(), min(wait, (until - now).total_seconds()))
+                    await asyncio.wait_for(self._yields.wait(), min(wait, (until - now).total_seconds()))
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 self._sent[key] = call.complete_by > self._records_until or not call.idempotent
                 return
         self._unsent.add(key)
         if self._runs.now() < call.complete_by:
-            self._gives_way.set()
+            self._yields.set()
 
-    def _check_way(self) -> None:
-        """Let another activity do the work that is left, if only requests that fail are under way."""
-        record = self._newest if self._is_failing else None
-        is_free = record and self._runner(record, self._runs.now()).room == self._runs.steps_at_once
-        if record and is_free and pending_work(record):
-            self._gives_way.set()
+    def _yield_if_blocked(self) -> None:
+        """End this activity early if only failing requests are under way."""
+        record = self._newest
+        if not self._is_failing or record is None:
+            return
+        is_free = self._runner(record, self._runs.now()).room == self._runs.steps_at_once
+        if is_free and pending_work(record):
+            self._yields.set()
