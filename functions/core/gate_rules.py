@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from pydantic import AwareDatetime
 
-from functions.core.record import RuleSettings
+from functions.core.record import QUEUE_PREFIX, RuleSettings
 
 #: The error of a step whose Agent did not serve by its deadline, or had not reached its request.
 UNREACHED = "the Agent had not reached the request"
@@ -233,7 +233,7 @@ def next_link(gate: Gate, now: datetime, settings: RuleSettings, *, is_waiting: 
     """
     if gate.circuit is Circuit.OPEN and gate.next_at is not None and now < gate.next_at:
         return gate
-    is_probing = gate.name.startswith("queue:") and gate.openings > 0
+    is_probing = gate.name.startswith(QUEUE_PREFIX) and gate.openings > 0
     changed_at = gate.changed_at if gate.circuit is Circuit.HALF_OPEN else now
     half_open = replace(gate, circuit=Circuit.HALF_OPEN, changed_at=changed_at, link=gate.link + 1)
     if not is_waiting and is_probing:

@@ -48,6 +48,8 @@ NAME_PATTERN = "[a-z][a-z0-9-]{0,31}"
 MOST_ATTEMPTS = 20
 #: The start of the ids of child tasks.
 CHILD_PREFIX = "c-"
+#: The start of the names of the gates of queues.
+QUEUE_PREFIX = "queue:"
 
 
 class StepType(StrEnum):
@@ -144,7 +146,7 @@ NOTICES = frozenset(
 
 def queue_gate(agent: str) -> str:
     """Return the name of the gate of an Agent's queue."""
-    return f"queue:{agent}"
+    return f"{QUEUE_PREFIX}{agent}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ from functions.messaging.queue_names import OPERATOR_ALERTS_QUEUE, dead_letter_q
 from functions.messaging.received_messages import DeliveryCounts, copy_of
 from functions.storage.index_pages import KEYS, every_page
 from functions.storage.record_rows import decoded, joined, split
-from functions.storage.row_keys import newest_first
+from functions.storage.row_keys import newest_first, with_prefix
 from functions.storage.table_contract import (
     CorruptRowError,
     RefusedChanges,
@@ -52,6 +52,8 @@ REJECTED_TABLE = "Rejected"
 #: One partition, because one transaction replaces a message by the row of the discarded one.
 _PARTITION = "rejected"
 _KNOWN, _TASK, _DISCARDED = "!known|", "!task|", "!discarded|"
+#: The character after `9`: keys start with the digits of a time.
+_AFTER_DIGITS = ":"
 #: Bytes of a body: as Base64 in UTF-16, it takes 700 KiB of the 1 MiB of a row.
 _MOST_BODY_BYTES = 256 * 1024
 _MOST_LABELS_CHARACTERS = 64 * 1024
@@ -160,7 +162,7 @@ class RejectedMessages:
         """Return the newest `most` messages of some queues (none: of all) that were rejected until a time."""
         start = _DISCARDED if discarded else ""
         first = "0" if until is None else newest_first(until)
-        query = RowQuery(f"{start}{first}", f"{start}:", columns=_COLUMNS)
+        query = RowQuery(f"{start}{first}", f"{start}{_AFTER_DIGITS}", columns=_COLUMNS)
         found: list[RejectedMessage] = []
         pages = 0
         async for page in every_page(self._table, _PARTITION, query):
@@ -174,7 +176,7 @@ class RejectedMessages:
 
     async def of_task(self, task: str, most: int) -> RejectedList:
         """Return the newest `most` messages that name a task."""
-        query = RowQuery(f"{_TASK}{task}|", f"{_TASK}{task}}}", most=most + 1)
+        query = replace(with_prefix(f"{_TASK}{task}|"), most=most + 1)
         keys: list[str] = []
         async for page in every_page(self._table, _PARTITION, query):
             keys += (str(row["MessageKey"]) for row in page.rows if "MessageKey" in row)
@@ -251,7 +253,7 @@ class RejectedMessages:
         old: list[list[str]] = []
         for start in ("", _DISCARDED):
             first = f"{start}{newest_first(before)}~"  # messages of this time itself are kept
-            query = RowQuery(first, f"{start}:", columns=_COLUMNS)
+            query = RowQuery(first, f"{start}{_AFTER_DIGITS}", columns=_COLUMNS)
             async for page in every_page(self._table, _PARTITION, query):
                 old += (keys for row in page.rows if (keys := _old_keys(row, before)))
                 if len(old) >= most:

@@ -27,7 +27,7 @@ from functions.operators.task_list import ROWS_PER_REQUEST, CorruptRow
 from functions.storage.gates import Gates
 from functions.storage.index_pages import ListedTask, listed_task, read_entries
 from functions.storage.record_rows import decoded
-from functions.storage.row_keys import TaskIndex, index_range, shard_name
+from functions.storage.row_keys import TaskIndex, after_prefix, index_range, shard_name
 from functions.storage.table_contract import CorruptRowError, Row
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.sweep_progress import FULL_SWEEP, TASK_SWEEP, Heartbeat, SupervisorRows
@@ -230,7 +230,7 @@ class OverviewReader:
                 return
             gate = page.cursor.split("|")[1]
             unread.add(gate)
-            query = replace(query, first=f"{TaskIndex.GATE}|{gate}}}")
+            query = replace(query, first=after_prefix(f"{TaskIndex.GATE}|{gate}|"))
 
 
 class _CorruptRows:

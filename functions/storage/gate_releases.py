@@ -18,16 +18,18 @@ from functions.core.record import StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased
 from functions.storage.gates import MOST_TRIES, Gates
 from functions.storage.index_pages import KEYS, every_page, read_entries
-from functions.storage.row_keys import TaskIndex, index_range, shard_name
-from functions.storage.table_contract import CorruptRowError, RowQuery, StorageError, TransientStorageError
+from functions.storage.row_keys import TaskIndex, after_prefix, index_range, shard_name, with_prefix
+from functions.storage.table_contract import CorruptRowError, StorageError, TransientStorageError
 
 _log = logging.getLogger(__name__)
 
 #: An overdue request: its start, its deadline and its start id.
 type _Request = tuple[datetime, datetime, str]
 
-#: Time after which the message of a release chain counts as lost, and a shorter one for its releases.
-_LOST_AFTER, _RELEASE_TIME = timedelta(seconds=15), timedelta(seconds=10)
+#: Time after which the message of a release chain counts as lost.
+_LOST_AFTER = timedelta(seconds=15)
+#: Time for the releases of one message, which is shorter.
+_RELEASE_TIME = timedelta(seconds=10)
 _RELEASES_AT_ONCE = 50
 #: Time for which a task that could not be released is passed over.
 _PASSED_OVER = timedelta(minutes=10)
@@ -208,10 +210,10 @@ class ReleasingGates(Gates):
         start = f"{TaskIndex.GATE}|"
         beyond: str | None = start
         while beyond is not None:
-            query = RowQuery(start, f"{start[:-1]}}}", beyond=beyond, most=1, columns=KEYS)
+            query = replace(with_prefix(start), beyond=beyond, most=1, columns=KEYS)
             page = await read_entries(
                 self._storage.table, shard, query, lambda row: row["RowKey"].split("|")[1]
             )
             names.update(page.entries)
-            beyond = f"{start}{page.entries[0]}}}" if page.entries else None
+            beyond = after_prefix(f"{start}{page.entries[0]}|") if page.entries else None
         return names

@@ -40,8 +40,10 @@ _GATE = TypeAdapter(Gate)
 
 #: The age of an instance's view, after which it is read again.
 _FRESH_SECONDS = 2
-#: Seconds for which a call and a sweep wait for a read.
-_READ_SECONDS, _FORCED_READ_SECONDS = 2, 10
+#: Seconds for which a call waits for a read.
+_READ_SECONDS = 2
+#: Seconds for which a sweep waits for a read.
+_FORCED_READ_SECONDS = 10
 #: Age of an answered request from which the lag is recorded, by one instance once in `_FRESH_SECONDS`.
 _LAG = timedelta(seconds=10)
 #: A gate that opens again so soon has no further alert.
@@ -50,7 +52,7 @@ _ONE_ALERT = timedelta(minutes=1)
 MOST_TRIES = 5
 #: Sends message `link` of a gate's release chain, to be received at a time (UTC). It raises nothing, as the
 #: Supervisor replaces a lost message.
-ScheduleRelease = Callable[[str, int, datetime], Coroutine[Any, Any, None]]
+type ScheduleRelease = Callable[[str, int, datetime], Coroutine[Any, Any, None]]
 type GateChange = Callable[[Gate], Gate]
 
 
@@ -146,7 +148,9 @@ class Gates(CallLimits):
 
     def _limit(self, name: str) -> int | None:
         gate = self.of(name)
-        return (gate and gate.calls_at_once) or self._calls_at_once.get(name)
+        if gate is not None and gate.calls_at_once is not None:
+            return gate.calls_at_once
+        return self._calls_at_once.get(name)
 
     async def due(self) -> Due:
         """Return the event that a time has passed, with the holds of all gates."""

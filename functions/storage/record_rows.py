@@ -287,13 +287,11 @@ def stored_task(rows: Iterable[Row], task: str) -> StoredTask | None:
     if own is None:
         return None
     order = decoded(key, lambda: _order_of(by_key[key], task))
-    start = f"{task}|step|"
-    steps = {
-        name: decoded(key, partial(_step_of, name, row, order))
-        for key, row in by_key.items()
-        if key.startswith(start)
-        for name in [key.removeprefix(start)]
-    }
+    start, steps = f"{task}|step|", dict[str, StepRecord]()
+    for key, row in by_key.items():
+        if key.startswith(start):
+            name = key.removeprefix(start)
+            steps[name] = decoded(key, partial(_step_of, name, row, order))
     return decoded(keys.task_key(task), lambda: _stored(own, order, steps))
 
 

@@ -13,10 +13,8 @@ from functions.core.derive import ProcessState, derive
 from functions.core.record import Message, TaskRecord
 from functions.storage.table_contract import RowQuery
 
-#: The query of all tasks: their ids start with a letter, a digit, `-` or `_`.
+#: The query of all tasks: `"` is the character after `!`, and no id starts with `~`.
 ALL_TASKS = RowQuery('"', "~")
-#: The query of all messages that are not deleted, receiver by receiver.
-OUTBOX = RowQuery("!send|", "!send}")
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
@@ -45,19 +43,33 @@ def shard_name(shard: int) -> str:
     return f"{shard:03d}"
 
 
+def after_prefix(prefix: str) -> str:
+    """Return the end of the keys that start with `prefix`, a text that ends with `|`."""
+    return prefix[:-1] + "}"  # `}` is the character after `|`
+
+
+def with_prefix(prefix: str) -> RowQuery:
+    """Return the query of the keys that start with `prefix`, a text that ends with `|`."""
+    return RowQuery(prefix, after_prefix(prefix))
+
+
+#: The query of all messages that are not deleted, receiver by receiver.
+OUTBOX = with_prefix("!send|")
+
+
 def rows_of(task: str) -> RowQuery:
     """Return the query of all rows of a task, except those that start with `!`."""
-    return RowQuery(f"{task}|", f"{task}}}")
+    return with_prefix(f"{task}|")
 
 
 def record_of(task: str) -> RowQuery:
     """Return the query of the order, the steps and the task; closed epochs are outside."""
-    return RowQuery(order_key(task), f"{task}|task~")
+    return RowQuery(order_key(task), f"{task_key(task)}~")
 
 
 def epochs_of(task: str) -> RowQuery:
     """Return the query of the closed epochs of a task, the oldest first."""
-    return RowQuery(f"{task}|epoch|", f"{task}|epoch}}")
+    return with_prefix(f"{task}|epoch|")
 
 
 def order_key(task: str) -> str:
@@ -128,7 +140,7 @@ def index_range(
     end = None if until is None else until - timedelta.resolution
     times = (end, since) if index in _NEWEST_FIRST else (since, end)
     first, last = ("" if time is None else _text_of(time, index) for time in times)
-    return RowQuery(start + first, f"{start}{last}}}" if last else f"{start[:-1]}}}")
+    return RowQuery(start + first, after_prefix(f"{start}{last}|" if last else start))
 
 
 def sortable(time: datetime) -> str:
@@ -153,4 +165,5 @@ def newest_first(time: datetime) -> str:
 
 def next_receiver(outbox_key: str) -> str:
     """Return the end of the keys of the messages to the receiver of a message."""
-    return f"{'|'.join(outbox_key.split('|')[:2])}}}"
+    start, receiver, _ = outbox_key.split("|", 2)
+    return after_prefix(f"{start}|{receiver}|")

@@ -20,8 +20,10 @@ from functions.storage.table_contract import NoSuchTaskError, TransientStorageEr
 
 #: Seconds after its deadline for which an event with a plan waits for the outcome of its transaction.
 _LONGEST_DOUBT = 90
-#: Records of unfinished tasks in the cache, and the bytes of their texts.
-_MOST_RECORDS, _MOST_CACHED_BYTES = 2000, 64 * 1024 * 1024
+#: Records of unfinished tasks in the cache.
+_MOST_RECORDS = 2000
+#: Bytes of the texts of these records.
+_MOST_CACHED_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

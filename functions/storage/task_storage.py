@@ -35,16 +35,24 @@ from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, T
 
 _log = logging.getLogger(__name__)
 
-#: Seconds before a try after a conflict or a fault, a random part of a bound that doubles; of all tries.
-_FIRST_WAIT, _LONGEST_WAIT, _TRY_SECONDS = 0.01, 1.0, 20
-#: Tasks that change at the same moment without a pause for larger groups; seconds of it for each further one.
-_FEW_TASKS, _PAUSE, _LONGEST_PAUSE = 3, 0.0003, 0.03
+#: Half of the longest wait in seconds after one conflict or fault; it doubles with each further one.
+_FIRST_WAIT = 0.01
+#: The bound of these waits in seconds.
+_LONGEST_WAIT = 1.0
+#: Seconds of all tries of an event.
+_TRY_SECONDS = 20
+#: Tasks that change at the same moment without a pause for larger groups.
+_FEW_TASKS = 3
+#: Seconds of this pause for each further task.
+_PAUSE = 0.0003
+#: The longest pause in seconds.
+_LONGEST_PAUSE = 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
 #: Sends the messages of a change, requests the run or the timer that follows, and returns the messages that
 #: need no row any more. It raises nothing, as the outbox and the due index are the backup.
-Announce = Callable[[Transition], Awaitable[Sequence[Message]]]
+type Announce = Callable[[Transition], Awaitable[Sequence[Message]]]
 
 
 class Recorded(NamedTuple):

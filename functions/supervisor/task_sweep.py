@@ -54,7 +54,7 @@ _TASK_SECONDS = 20
 #: Time for the record of its event.
 _EVENT_TIME = timedelta(seconds=10)
 
-#: The query of the tasks that are suspended because their version is not deployed.
+#: The query of the tasks whose version is not deployed. Keys of tasks that operators suspended have `~`.
 _NOT_DEPLOYED = RowQuery(f"{TaskIndex.SUSPENDED}|", f"{TaskIndex.SUSPENDED}|~", columns=KEYS)
 
 type _TaskWork = Callable[[str], Awaitable[None]]

@@ -412,8 +412,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "calls_of_an_instance_are_not_limited": (
         Edit(
             "storage.gates",
-            "(gate and gate.calls_at_once) or self._calls_at_once.get(name)",
-            "None if gate is None else gate.calls_at_once",
+            "return gate.calls_at_once\n        return self._calls_at_once.get(name)",
+            "return gate.calls_at_once\n        return None",
         ),
     ),
     "steps_at_once_is_ignored": (
