@@ -50,8 +50,8 @@ from functions.scheduler.run import Runs
 from functions.service_credentials import ManagedIdentity
 from functions.services.service import service_tables
 from functions.settings import Settings
-from functions.storage.gate_releases import ReleasingGates
-from functions.storage.gates import CallLimits
+from functions.storage.gate_releases import GateReleases
+from functions.storage.gates import CallLimits, Gates
 from functions.storage.task_storage import TaskStorage
 from functions.submission.admission import Admission
 from functions.submission.event_batches import EventBatches
@@ -217,8 +217,8 @@ class Wiring:
         )
 
     @cached_property
-    def _gates(self) -> ReleasingGates:
-        return ReleasingGates(
+    def _gates(self) -> Gates:
+        return Gates(
             self._storage,
             settings=self._rules,
             now=utc_now,
@@ -290,6 +290,7 @@ class Wiring:
             registry=self._registry,
             announcer=self._announcer,
             gates=self._gates,
+            releases=GateReleases(self._gates),
             settings=self._rules,
             now=utc_now,
             start_run=host.start_run,

@@ -15,7 +15,7 @@ from functions.core.record import NAME_PATTERN
 from functions.http.access import caller_of
 from functions.http.problems import ProblemError
 from functions.operators.task_actions import ACTION, Reason
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import Gates
 from functions.telemetry.instruments import record_action
 
 #: Calls of one instance that a limit may allow.
@@ -68,7 +68,7 @@ class GateView(BaseModel):
     calls_at_once: int | None
 
 
-def add_gate_routes(router: APIRouter, gates: ReleasingGates, registry: WorkflowRegistry) -> None:
+def add_gate_routes(router: APIRouter, gates: Gates, registry: WorkflowRegistry) -> None:
     """Add the routes. A gate is known if it has a row, or if a step of a deployed workflow has it."""
 
     async def find(name: str) -> Gate:

@@ -43,7 +43,7 @@ from functions.operators.task_list import (
     wrong_field,
 )
 from functions.operators.task_page import Contents, StepContents, TaskContents, TaskView, read_epochs
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import Gates
 from functions.storage.table_contract import StorageError
 
 TaskIdPath = Annotated[str, Path(pattern=TASK_ID_PATTERN, description="The task's id", examples=["order-1"])]
@@ -237,7 +237,7 @@ class OwnRoles(BaseModel):
 
 def operators_application(
     actions: TaskActions,
-    gates: ReleasingGates,
+    gates: Gates,
     overview: OverviewReader,
     *,
     rejected: RejectedMessages,

@@ -35,7 +35,8 @@ from functions.messaging.agent_messages import AgentReply
 from functions.messaging.announcer import Announcer, StartRun
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.run import record_outcome, with_valid_result
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gate_releases import GateReleases
+from functions.storage.gates import Gates
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 
@@ -58,7 +59,8 @@ class Receivers:
     storage: TaskStorage
     registry: WorkflowRegistry
     announcer: Announcer
-    gates: ReleasingGates
+    gates: Gates
+    releases: GateReleases
     settings: RuleSettings
     now: Callable[[], datetime]
     start_run: StartRun
@@ -95,7 +97,7 @@ class Receivers:
             case WakeRequest():
                 await self._wake(message)
             case ReleaseRequest():
-                await self.gates.release(message.gate, message.link)
+                await self.releases.release(message.gate, message.link)
             case Message():
                 with suppress(NoSuchTaskError):
                     match message.kind:

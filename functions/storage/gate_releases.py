@@ -1,7 +1,6 @@
-"""The release chains of gates, the overdue requests of queues, and the actions of operators.
+"""The release chains of gates. Times are UTC.
 
 A release chain is a series of messages. Each message releases some of the steps that wait behind a gate.
-Times are UTC.
 """
 
 from __future__ import annotations
@@ -12,19 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from functions.core.deadline_rules import counts
-from functions.core.gate_rules import Circuit, Gate, end_hold, is_unreached, next_link, overdue, start_hold
-from functions.core.record import StepType, TaskRecord
-from functions.core.task_events import Due, GateReleased
+from functions.core.gate_rules import Circuit, Gate, next_link
+from functions.core.task_events import GateReleased
 from functions.storage.gates import MOST_TRIES, Gates
 from functions.storage.index_pages import KEYS, every_page, read_entries
 from functions.storage.row_keys import TaskIndex, after_prefix, index_range, shard_name, with_prefix
-from functions.storage.table_contract import CorruptRowError, StorageError, TransientStorageError
+from functions.storage.table_contract import CorruptRowError, TransientStorageError
 
 _log = logging.getLogger(__name__)
-
-#: An overdue request: its start, its deadline and its start id.
-type _Request = tuple[datetime, datetime, str]
 
 #: Time after which the message of a release chain counts as lost.
 _LOST_AFTER = timedelta(seconds=15)
@@ -46,65 +40,13 @@ class _Waiting:
     key: str
 
 
-class ReleasingGates(Gates):
-    """Gates that release the steps behind them, and that operators and the Supervisor change."""
+class GateReleases:
+    """The release chains of `gates`. Tasks that could not be released are passed over for some minutes."""
 
-    # Overdue requests
-
-    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Due:
-        """Count one overdue request of a task for each queue: the first that its Agent had reached.
-
-        Return the event by which they are decided, with the gates as they were before. So an absence of an
-        Agent counts at most as many failures of tasks as open the circuit. Two Supervisors at once, or the
-        repetition after a lost answer, may count a request twice. A gate that cannot be changed is left out.
-        """
-        now, settings, late = self._now(), self._settings, dict[str, list[_Request]]()
-        for spec, operation in record.operations:
-            may_count = spec.type is StepType.QUEUE and counts(record, spec, may_recover=may_recover)
-            if may_count and operation.is_overdue(now - settings.skew):
-                times = (operation.started_at or now, operation.complete_by or now)
-                late.setdefault(spec.gate, []).append((*times, operation.start_id or ""))
-        judged, counted = dict[str, Gate](), set[str]()
-        if late:
-            await self.refresh()
-        for name, requests in late.items():
-
-            def chosen(gate: Gate, requests: Sequence[_Request] = sorted(requests)) -> _Request:
-                reached = (each for each in requests if not is_unreached(gate, *each[:2], settings))
-                return next(reached, requests[0])
-
-            try:
-                gate = await self.change(name, lambda gate: overdue(gate, *chosen(gate)[:2], now, settings))
-            except StorageError as error:
-                _log.warning("gate %s: an overdue request is not counted: %s", name, error)
-            else:
-                judged[name] = gate
-                counted.add(chosen(gate)[2])
-        return replace(await self.due(), may_recover=may_recover, queues=judged, counted=counted)
-
-    # Operators
-
-    async def hold(self, name: str, reason: str, who: str) -> None:
-        """Close a gate until the operator ends the hold. Operators' actions raise `TransientStorageError`.
-
-        An operator's action replaces a corrupt row.
-        """
-        await self.change(name, lambda gate: start_hold(gate, reason, who, self._now()), is_operator=True)
-
-    async def end_hold(self, name: str, since: datetime | None = None) -> None:
-        """End an operator's hold, or only that of `since`, and start the release of the steps behind it."""
-        await self.change(name, lambda gate: end_hold(gate, self._now(), since), is_operator=True)
-
-    async def set_calls_at_once(self, name: str, limit: int | None) -> None:
-        """Set the largest number of calls that one instance has under way, at least 1; None: no limit."""
-
-        def change(gate: Gate) -> Gate:
-            after = replace(gate, calls_at_once=None if limit is None else max(1, limit))
-            return gate if after == gate else after
-
-        await self.change(name, change, is_operator=True)
-
-    # The release chain
+    def __init__(self, gates: Gates) -> None:
+        self._gates, self._storage, self._now = gates, gates.storage, gates.now
+        self._settings = gates.settings
+        self._passed_over: dict[str, datetime] = {}
 
     async def release(self, name: str, link: int) -> None:
         """Handle message `link` of a release chain: release the steps that wait longest, send the next one.
@@ -113,18 +55,19 @@ class ReleasingGates(Gates):
         """
         for _ in range(MOST_TRIES):
             now = self._now()
-            gate, etag = await self.read(name)
+            gate, etag = await self._gates.read(name)
             if gate.link != link or gate.hold is not None:
                 return
             if gate.circuit is Circuit.OPEN and gate.next_at is not None and now < gate.next_at:
-                await self._schedule(name, link, gate.next_at + self._settings.skew)  # this clock is behind
+                at = gate.next_at + self._settings.skew  # the clock of this host is behind
+                await self._gates.schedule_release(name, link, at)
                 return
             after = next_link(gate, now, self._settings, is_waiting=True)
             beyond: dict[str, str] = {}
             oldest = await self._oldest(name, after.amount, beyond)
             if not oldest:
                 after = next_link(gate, now, self._settings, is_waiting=False)
-            if await self.write(gate, after, etag):
+            if await self._gates.write(gate, after, etag):
                 break
         else:
             raise TransientStorageError(f"gate {name}: other instances changed it {MOST_TRIES} times")
@@ -134,7 +77,7 @@ class ReleasingGates(Gates):
             is_over = self._now() >= now + _RELEASE_TIME
             oldest = await self._oldest(name, left, beyond) if left > 0 and not is_over else []
         if after.next_at is not None:
-            await self._schedule(name, after.link, after.next_at)
+            await self._gates.schedule_release(name, after.link, after.next_at)
 
     async def start_missing_chains(self) -> None:
         """Start the release chain of each gate behind which steps wait, if its message was lost.
@@ -145,13 +88,13 @@ class ReleasingGates(Gates):
         waiting = await asyncio.gather(*map(self._names_waiting, shards))
         for name in sorted(set[str]().union(*waiting)):
             try:
-                gate, _ = await self.read(name)
+                gate, _ = await self._gates.read(name)
             except CorruptRowError as error:
                 _log.warning("gate %s: no release: %s", name, error)
                 continue
             is_lost = gate.next_at is None or gate.next_at < self._now() - _LOST_AFTER
             if is_lost and gate.hold is None:
-                await self._schedule(name, gate.link, self._now())
+                await self._gates.schedule_release(name, gate.link, self._now())
 
     async def _release_steps(self, gate: Gate, waiting: Sequence[_Waiting], most: int) -> int:
         """Release at most `most` steps, and return how many were released."""

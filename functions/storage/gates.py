@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import replace
@@ -19,8 +19,21 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from functions.core.gate_rules import Circuit, Gate, failed, not_taken, replied, served, succeeded
-from functions.core.record import Message, MessageKind, RuleSettings
+from functions.core.deadline_rules import counts
+from functions.core.gate_rules import (
+    Circuit,
+    Gate,
+    end_hold,
+    failed,
+    is_unreached,
+    not_taken,
+    overdue,
+    replied,
+    served,
+    start_hold,
+    succeeded,
+)
+from functions.core.record import Message, MessageKind, RuleSettings, StepType, TaskRecord
 from functions.core.task_events import Due, OutcomeKind
 from functions.storage.index_pages import every_page
 from functions.storage.record_rows import decoded, message_change
@@ -54,6 +67,8 @@ MOST_TRIES = 5
 #: Supervisor replaces a lost message.
 type ScheduleRelease = Callable[[str, int, datetime], Coroutine[Any, Any, None]]
 type GateChange = Callable[[Gate], Gate]
+#: An overdue request: its start, its deadline and its start id.
+type _Request = tuple[datetime, datetime, str]
 
 
 class NoFreeSlotError(Exception):
@@ -64,7 +79,7 @@ class CallLimits:
     """Limits the calls that this instance has under way to the settings `calls_at_once`, by gate."""
 
     def __init__(self, calls_at_once: Mapping[str, int], now: Callable[[], datetime]) -> None:
-        self._calls_at_once, self._now = calls_at_once, now
+        self._calls_at_once, self.now = calls_at_once, now
         self._slots: dict[str, tuple[int, asyncio.Semaphore]] = {}
 
     async def refresh(self) -> Mapping[str, Gate]:
@@ -85,7 +100,7 @@ class CallLimits:
             yield
             return
         try:
-            async with asyncio.timeout((until - self._now()).total_seconds()):
+            async with asyncio.timeout((until - self.now()).total_seconds()):
                 slots = await self._slot(name)
         except TimeoutError:
             raise NoFreeSlotError(f"{self._limit(name)} calls of {name} were under way") from None
@@ -109,7 +124,7 @@ class CallLimits:
 
 
 class Gates(CallLimits):
-    """Reads gates, and counts the outcomes of calls. `ReleasingGates` has further actions."""
+    """Reads and changes gates. `GateReleases` releases the steps behind them."""
 
     #: The partition of the gates and of the alerts about them.
     partition = "gates"
@@ -125,9 +140,9 @@ class Gates(CallLimits):
     ) -> None:
         """Without a limit in its row, a gate has that of `calls_at_once`."""
         super().__init__(calls_at_once or {}, now)
-        self._storage = storage
-        self._settings = settings
-        self._schedule = schedule_release
+        self.storage = storage
+        self.settings = settings
+        self.schedule_release = schedule_release
         #: The corrupt rows of the latest read: the reason by row key.
         self.corrupt: Mapping[str, str] = {}
         self._view: dict[str, Gate] = {}
@@ -137,7 +152,6 @@ class Gates(CallLimits):
         self._changes = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._failures = Counter[str]()
         self._noted_at: dict[str, float] = {}
-        self._passed_over: dict[str, datetime] = {}
         self._sending = set[asyncio.Task[None]]()
 
     # The view of this instance
@@ -183,7 +197,7 @@ class Gates(CallLimits):
         self._tried_at = began_at = asyncio.get_running_loop().time()
         view: dict[str, Gate] = {}
         corrupt: dict[str, str] = {}
-        async for page in every_page(self._storage.table, self.partition, ALL_TASKS):
+        async for page in every_page(self.storage.table, self.partition, ALL_TASKS):
             for row in page.rows:
                 try:
                     gate = _gate_of(row)
@@ -194,7 +208,7 @@ class Gates(CallLimits):
                 view[gate.name] = gate
         self._view, self._read_at, self.corrupt = view, began_at, corrupt
 
-    # Outcomes of calls, and replies
+    # Outcomes of calls, replies and overdue requests
 
     async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> None:
         """Count the outcome of a call that began at a time. It raises nothing.
@@ -206,7 +220,7 @@ class Gates(CallLimits):
         if kind is OutcomeKind.UNKNOWN:
             self._failures[name] += 1
             is_probe = gate is not None and gate.circuit is Circuit.HALF_OPEN
-            if not is_probe and self._failures[name] < self._settings.open_after:
+            if not is_probe and self._failures[name] < self.settings.open_after:
                 return
         if kind is not OutcomeKind.NOT_BEGUN:
             self._failures.pop(name, None)
@@ -214,7 +228,7 @@ class Gates(CallLimits):
 
         def change(gate: Gate) -> Gate:
             if is_failure:
-                return failed(gate, began_at, self._now(), self._settings)
+                return failed(gate, began_at, self.now(), self.settings)
             return succeeded(gate, began_at)
 
         try:
@@ -229,7 +243,7 @@ class Gates(CallLimits):
         `not_taken`: the Agent serves, but with a lag.
         """
         await self.refresh()
-        now = self._now()
+        now = self.now()
         time = asyncio.get_running_loop().time()
         is_noted = time - self._noted_at.get(name, -inf) < _FRESH_SECONDS
         is_behind = sent_at is not None and now - sent_at > _LAG and not is_noted
@@ -238,7 +252,7 @@ class Gates(CallLimits):
             gate = replied(gate, sent_at if is_taken else None, now)
             if is_behind and sent_at is not None:
                 gate = served(gate, sent_at, now)
-            return gate if is_taken else not_taken(gate, sent_at or now, now, self._settings)
+            return gate if is_taken else not_taken(gate, sent_at or now, now, self.settings)
 
         if is_behind:
             self._noted_at[name] = time
@@ -249,11 +263,64 @@ class Gates(CallLimits):
         except StorageError as error:
             _log.warning("gate %s: a reply is not counted: %s", name, error)
 
+    async def judge(self, record: TaskRecord, *, may_recover: bool) -> Due:
+        """Count one overdue request of a task for each queue: the first that its Agent had reached.
+
+        Return the event by which they are decided, with the gates as they were before. So an absence of an
+        Agent counts at most as many failures of tasks as open the circuit. Two Supervisors at once, or the
+        repetition after a lost answer, may count a request twice. A gate that cannot be changed is left out.
+        """
+        now, settings, late = self.now(), self.settings, dict[str, list[_Request]]()
+        for spec, operation in record.operations:
+            may_count = spec.type is StepType.QUEUE and counts(record, spec, may_recover=may_recover)
+            if may_count and operation.is_overdue(now - settings.skew):
+                times = (operation.started_at or now, operation.complete_by or now)
+                late.setdefault(spec.gate, []).append((*times, operation.start_id or ""))
+        judged, counted = dict[str, Gate](), set[str]()
+        if late:
+            await self.refresh()
+        for name, requests in late.items():
+
+            def chosen(gate: Gate, requests: Sequence[_Request] = sorted(requests)) -> _Request:
+                reached = (each for each in requests if not is_unreached(gate, *each[:2], settings))
+                return next(reached, requests[0])
+
+            try:
+                gate = await self.change(name, lambda gate: overdue(gate, *chosen(gate)[:2], now, settings))
+            except StorageError as error:
+                _log.warning("gate %s: an overdue request is not counted: %s", name, error)
+            else:
+                judged[name] = gate
+                counted.add(chosen(gate)[2])
+        return replace(await self.due(), may_recover=may_recover, queues=judged, counted=counted)
+
+    # Operators
+
+    async def hold(self, name: str, reason: str, who: str) -> None:
+        """Close a gate until the operator ends the hold. Operators' actions raise `TransientStorageError`.
+
+        An operator's action replaces a corrupt row.
+        """
+        await self.change(name, lambda gate: start_hold(gate, reason, who, self.now()), is_operator=True)
+
+    async def end_hold(self, name: str, since: datetime | None = None) -> None:
+        """End an operator's hold, or only that of `since`, and start the release of the steps behind it."""
+        await self.change(name, lambda gate: end_hold(gate, self.now(), since), is_operator=True)
+
+    async def set_calls_at_once(self, name: str, limit: int | None) -> None:
+        """Set the largest number of calls that one instance has under way, at least 1; None: no limit."""
+
+        def change(gate: Gate) -> Gate:
+            after = replace(gate, calls_at_once=None if limit is None else max(1, limit))
+            return gate if after == gate else after
+
+        await self.change(name, change, is_operator=True)
+
     # Rows
 
     async def read(self, name: str) -> tuple[Gate, str | None]:
         """Return a gate and the ETag of its row, None without a row. Raises `CorruptRowError`."""
-        row = await self._storage.table.read(self.partition, name)
+        row = await self.storage.table.read(self.partition, name)
         return (Gate(name=name), None) if row is None else (_gate_of(row), str(row["odata.etag"]))
 
     async def change(
@@ -267,7 +334,8 @@ class Gates(CallLimits):
         before, after = await self._changed(name, change, is_operator=is_operator, is_outdated=is_outdated)
         if after.link != before.link and after.next_at is not None:
             # A slow message delays no outcome of a call.
-            sending = asyncio.create_task(self._schedule(name, after.link, after.next_at), context=Context())
+            work = self.schedule_release(name, after.link, after.next_at)
+            sending = asyncio.create_task(work, context=Context())
             self._sending.add(sending)
             sending.add_done_callback(self._sending.discard)
         return before
@@ -302,7 +370,7 @@ class Gates(CallLimits):
         insert = RowChange("insert", after.name, row)
         changes = [insert if etag is None else RowChange("update", after.name, row, etag)]
         changes += [message_change(alert) for alert in _alerts(gate, after)]
-        is_written = await write(self._storage.table, self.partition, changes)
+        is_written = await write(self.storage.table, self.partition, changes)
         if is_written:
             self._view[after.name] = after
         return is_written

@@ -21,7 +21,8 @@ from functions.core.plan import check_deployed
 from functions.core.record import Message, NotDeployedError
 from functions.core.task_events import Resumed
 from functions.messaging.intake_measurement import IntakeBounds, read_intake
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gate_releases import GateReleases
+from functions.storage.gates import Gates
 from functions.storage.index_pages import KEYS, read_entries
 from functions.storage.record_rows import decoded
 from functions.storage.row_keys import TaskIndex, index_range, shard_name, task_in, task_key, time_in
@@ -71,7 +72,7 @@ class TaskSweep:
         self,
         storage: TaskStorage,
         *,
-        gates: ReleasingGates,
+        gates: Gates,
         registry: WorkflowRegistry,
         send: Callable[[Message], Awaitable[None]],
         now: Callable[[], datetime],
@@ -96,7 +97,7 @@ class TaskSweep:
         recoveries = asyncio.Semaphore(self._recoveries)
         examine = partial(self._examine, report, recoveries, is_overloaded=is_overloaded)
         pages: dict[str, Page] = {
-            "release": lambda *_: self._gates.start_missing_chains(),
+            "release": lambda *_: GateReleases(self._gates).start_missing_chains(),
             "due": partial(self._examine_page, report, examine),
             "suspended": partial(self._resume_page, report),
             "outbox": relay.send_page,

@@ -28,7 +28,8 @@ from functions.messaging.rejected_messages import RejectedMessages
 from functions.messaging.task_messages import RunRequest, SchedulerMessage
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gate_releases import GateReleases
+from functions.storage.gates import Gates
 from functions.storage.table_contract import (
     RefusedChanges,
     Row,
@@ -181,7 +182,7 @@ class Host:
             random=Random(world.random.random()),
         )
         self.storage.folds, self.storage.registry = world.table.folds, self.registry
-        self.gates = ReleasingGates(
+        self.gates = Gates(
             self.storage,
             settings=self.settings,
             now=self.now,
@@ -206,6 +207,7 @@ class Host:
             registry=self.registry,
             announcer=announcer,
             gates=self.gates,
+            releases=GateReleases(self.gates),
             settings=self.settings,
             now=self.now,
             start_run=self._start_run,

@@ -285,7 +285,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit(
             "storage.gate_releases",
             "        if after.next_at is not None:\n"
-            "            await self._schedule(name, after.link, after.next_at)\n\n"
+            "            await self._gates.schedule_release(name, after.link, after.next_at)\n\n"
             "    async def start",
             "\n    async def start",
         ),

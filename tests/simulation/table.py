@@ -18,7 +18,7 @@ from functions.core.record import Direction, Message, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Due, Event
 from functions.messaging.announcer import KEPT_UNTIL_HANDLED
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import Gates
 from functions.storage.record_rows import StoredTask, index_rows, message_of, stored_task
 from functions.storage.row_keys import record_of, sortable, task_in, time_in
 from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, RowChange
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Time after its end at which a finished task is deleted.
 RETENTION = timedelta(days=3)
 _GATE = TypeAdapter(Gate)
-_NO_TASKS = (ReleasingGates.partition, SUPERVISOR)
+_NO_TASKS = (Gates.partition, SUPERVISOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class SearchTable(IndexedTable):
             if change.key.startswith("!send|"):
                 row = before[change.key] if change.kind == "delete" else self.rows[partition, change.key]
                 self._check_message(change, row, messages)
-            elif partition == ReleasingGates.partition and change.row is not None:
+            elif partition == Gates.partition and change.row is not None:
                 self.world.commit_gate(_GATE.validate_json(change.row["Gate"]))
             elif change.key.endswith("|task") and partition not in _NO_TASKS:
                 tasks.append(change)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from functions.core.definition.workflow_definition import Workflow
 from functions.core.gate_rules import Circuit, Gate, Hold
 from functions.operators.minute_rows import write_minute
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import Gates
 from functions.storage.table_contract import RefusedChanges, RowChange, Table
 from functions.telemetry.task_counts import TaskCounter
 from tests.e2e.console.story import Story
@@ -135,5 +135,5 @@ async def _write_gates(table: Table, now: datetime) -> None:
         )
         for gate in gates
     ]
-    answer = await table.send(ReleasingGates.partition, changes)
+    answer = await table.send(Gates.partition, changes)
     assert not isinstance(answer, RefusedChanges), answer

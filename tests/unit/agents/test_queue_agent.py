@@ -26,8 +26,7 @@ from functions.messaging.agent_messages import AgentReply, Finding
 from functions.messaging.message_format import MessageError
 from functions.messaging.request_ledger import RequestLedger
 from functions.messaging.senders import SendError
-from functions.storage.gate_releases import ReleasingGates
-from functions.storage.gates import CallLimits
+from functions.storage.gates import CallLimits, Gates
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from tests.fakes.simulated_table import SimulatedTable, TableFault
 from tests.fakes.storage_process import StorageProcess, new_id, virtual_now
@@ -412,7 +411,7 @@ async def limited(bench: Bench, request: pytest.FixtureRequest) -> Bench:
 
     process = StorageProcess(SimulatedTable())
     by_operator = request.param == "operator"
-    bench.limits = gates = ReleasingGates(
+    bench.limits = gates = Gates(
         process.storage,
         settings=process.settings,
         now=virtual_now,

@@ -11,8 +11,8 @@ import pytest
 from functions.core.gate_rules import Circuit
 from functions.core.task_events import OutcomeKind
 from functions.operators.task_actions import Reason
-from functions.storage.gate_releases import ReleasingGates
-from functions.storage.gates import NoFreeSlotError
+from functions.storage.gate_releases import GateReleases
+from functions.storage.gates import Gates, NoFreeSlotError
 from functions.storage.table_contract import CorruptRowError, TransientStorageError
 from tests.fakes.simulated_table import TableFault
 from tests.fakes.storage_process import virtual_now
@@ -153,9 +153,9 @@ async def test_corrupt_row_affects_only_its_own_gate(caplog: pytest.LogCaptureFi
         await second.report(SERVICE, OutcomeKind.NOT_BEGUN, virtual_now())
     assert "an outcome is not counted" in caplog.text
     await scene.admit_deferred(1)
-    await first.start_missing_chains()
+    await GateReleases(first).start_missing_chains()
     with pytest.raises(CorruptRowError):
-        await second.release(SERVICE, 1)
+        await GateReleases(second).release(SERVICE, 1)
     await second.end_hold(SERVICE)
     assert (await first.refresh(is_forced=True))[SERVICE].hold is None
     assert first.corrupt == {}
@@ -219,7 +219,7 @@ async def test_healthy_traffic_costs_no_request() -> None:
 async def test_clock_that_is_set_back_hides_no_hold() -> None:
     """Neither from the calls of an instance, nor from the Supervisor, which reads the gates now."""
     scene, ahead = Scene(), timedelta(minutes=10)
-    gates = ReleasingGates(
+    gates = Gates(
         scene.processes[0].storage,
         settings=SETTINGS,
         now=lambda: virtual_now() + ahead,

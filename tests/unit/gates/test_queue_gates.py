@@ -56,7 +56,7 @@ async def test_circuit_of_a_queue_closes_only_after_a_reply() -> None:
     for number in range(3):
         changed = await count_overdue(scene, "queue:b", number)
     assert changed.circuit is Circuit.OPEN
-    await gates.release("queue:b", changed.link)
+    await scene.processes[0].receivers.releases.release("queue:b", changed.link)
     await scene.live(10, sweep_every=50)
     waiting = await scene.gate("queue:b")
     assert (waiting.circuit, waiting.next_at) == (Circuit.HALF_OPEN, None)
@@ -73,7 +73,7 @@ async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
     gates = scene.processes[number % 3].gates
     sent_at = virtual_now() - timedelta(seconds=40)
     now, ends_at = virtual_now(), sent_at + timedelta(seconds=30)
-    await gates.change(name, lambda gate: overdue(gate, sent_at, ends_at, now, gates._settings))
+    await gates.change(name, lambda gate: overdue(gate, sent_at, ends_at, now, gates.settings))
     return await scene.gate(name)
 
 
@@ -89,9 +89,9 @@ async def test_first_reply_to_a_probe_counts_on_a_host_with_an_older_view() -> N
     await second.gates.refresh(is_forced=True)
     await asyncio.sleep(0.5)
     scene.turns = cycle([0, 0, 1])  # the last one receives the reply to the probe
-    await first.gates.release(QUEUE, (await scene.gate(QUEUE)).link)
+    await first.receivers.releases.release(QUEUE, (await scene.gate(QUEUE)).link)
     await asyncio.sleep(6)
-    await first.gates.release(QUEUE, (await scene.gate(QUEUE)).link)
+    await first.receivers.releases.release(QUEUE, (await scene.gate(QUEUE)).link)
     assert (await scene.gate(QUEUE)).circuit is Circuit.CLOSED
 
 

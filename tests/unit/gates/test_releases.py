@@ -13,6 +13,7 @@ from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Circuit
 from functions.core.record import MessageKind, StepSpec
 from functions.core.task_events import OutcomeKind, Suspended
+from functions.storage.gate_releases import GateReleases
 from functions.storage.row_keys import gate_key
 from functions.storage.table_contract import RowChange
 from tests.fakes.storage_process import START, virtual_now
@@ -90,7 +91,7 @@ async def test_one_failure_of_a_half_open_circuit_opens_it() -> None:
     await first.report(SERVICE, OutcomeKind.NOT_BEGUN, virtual_now())
     await asyncio.sleep(5)
     await scene.admit_deferred(1)
-    await first.release(SERVICE, (await scene.gate()).link)
+    await GateReleases(first).release(SERVICE, (await scene.gate()).link)
     await second.refresh()
     await second.report(SERVICE, OutcomeKind.UNKNOWN, START)
     assert (await scene.gate()).circuit is Circuit.HALF_OPEN
@@ -159,7 +160,7 @@ async def test_message_before_its_time_is_sent_again() -> None:
     await scene.admit_deferred(1)
     await scene.processes[0].gates.report(SERVICE, OutcomeKind.NOT_BEGUN, virtual_now())
     gate = await scene.gate()
-    await scene.processes[1].gates.release(SERVICE, gate.link)
+    await scene.processes[1].receivers.releases.release(SERVICE, gate.link)
     assert (await scene.gate()) == gate
     assert scene.links == [gate.link, gate.link]
 

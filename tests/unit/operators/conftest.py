@@ -27,7 +27,7 @@ from functions.operators.operator_routes import operators_application
 from functions.operators.overview import OverviewReader
 from functions.operators.task_actions import TaskActions
 from functions.operators.task_page import read_epochs
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import Gates
 from tests.fakes.asgi import AsgiClient, HttpAnswer
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.guards import WIDE
@@ -119,9 +119,7 @@ class Desk:
             settings=settings,
             now=self.clock.now,
         )
-        gates = ReleasingGates(
-            self.storage, settings=settings, now=self.clock.now, schedule_release=self._schedule
-        )
+        gates = Gates(self.storage, settings=settings, now=self.clock.now, schedule_release=self._schedule)
         overview = OverviewReader(
             self.storage, gates, self.registry, depths=self._depths, bounds=BOUNDS, now=self.clock.now
         )

@@ -15,7 +15,8 @@ from functions.core.definition.step_definition import TimerStep
 from functions.core.derive import ProcessState, derive
 from functions.core.task_events import Due, OutcomeKind
 from functions.messaging.task_messages import SchedulerMessage, WakeRequest
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gate_releases import GateReleases
+from functions.storage.gates import Gates
 from tests.fakes.storage_process import virtual_now
 from tests.unit.scheduler.steps import PRODUCTION, step
 from tests.unit.scheduler.world import Process, World, workflow
@@ -30,7 +31,7 @@ async def _scene(
     limit: int = 100,
     message: float = 0,
     **options: Any,
-) -> tuple[World, ReleasingGates]:
+) -> tuple[World, Gates]:
     """Return a world with tasks behind gates; a message of a release chain takes `message` seconds."""
     world = World(workflow(step("pay", complete_within=seconds, **options)), settings=PRODUCTION)
     world.services.behaviour["pay"] = answer
@@ -39,7 +40,7 @@ async def _scene(
     async def schedule(_name: str, _link: int, _at: datetime) -> None:
         await asyncio.sleep(message)
 
-    gates = ReleasingGates(
+    gates = Gates(
         process.storage,
         settings=process.settings,
         now=virtual_now,
@@ -48,7 +49,7 @@ async def _scene(
     )
     process.gates = gates  # type: ignore[assignment]
     process.runs = replace(process.runs, gates=gates)
-    process.receivers = replace(process.receivers, gates=gates)
+    process.receivers = replace(process.receivers, gates=gates, releases=GateReleases(gates))
     for number in range(tasks):
         await world.admit(f"t{number}")
     return world, gates
@@ -111,7 +112,7 @@ async def test_calls_that_wait_for_slots_begin_one_by_one_behind_a_half_open_gat
     await gates.report("pay", OutcomeKind.NOT_BEGUN, virtual_now())
     await world.admit("late")
     await asyncio.sleep(7)
-    await gates.release("pay", (await gates.read("pay"))[0].link)
+    await GateReleases(gates).release("pay", (await gates.read("pay"))[0].link)
     await asyncio.sleep(2)
     begun = len(world.services.calls)
     await asyncio.sleep(11)

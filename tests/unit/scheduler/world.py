@@ -32,7 +32,8 @@ from functions.messaging.message_format import read_message
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.scheduler.receivers import Receivers
 from functions.scheduler.run import Runs, scheduler
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gate_releases import GateReleases
+from functions.storage.gates import Gates
 from functions.storage.table_contract import TransientStorageError
 from functions.storage.task_storage import TaskStorage
 from functions.supervisor.task_sweep import TaskSweep
@@ -70,14 +71,13 @@ def workflow(*steps: BaseStep[Any], name: str = "w", **options: Any) -> Workflow
     return Workflow(name, payload=Parcel, steps=list(steps), **fields)
 
 
-class NotedGates(ReleasingGates):
-    """Gates with notes of the calls and replies that were counted, and of the releases."""
+class NotedGates(Gates):
+    """Gates with notes of the calls and replies that were counted."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.reports: list[tuple[str, OutcomeKind]] = []
         self.replies: list[tuple[str, datetime | None, bool]] = []
-        self.releases: list[tuple[str, int]] = []
 
     async def report(self, name: str, kind: OutcomeKind, began_at: datetime) -> None:
         """Count the outcome of a call."""
@@ -88,11 +88,6 @@ class NotedGates(ReleasingGates):
         """Count a reply."""
         self.replies.append((name, sent_at, is_taken))
         await super().reply(name, sent_at, is_taken=is_taken)
-
-    async def release(self, name: str, link: int) -> None:
-        """Handle a message of a release chain."""
-        self.releases.append((name, link))
-        await super().release(name, link)
 
 
 class Services:
@@ -215,6 +210,7 @@ class Process:
             registry=world.registry,
             announcer=self.announcer,
             gates=self.gates,
+            releases=GateReleases(self.gates),
             settings=self.settings,
             now=virtual_now,
             start_run=self._start_run,

@@ -14,7 +14,7 @@ from functions.core.definition.step_definition import Results, Step
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.record import Message, TaskRecord
 from functions.core.rules import admit
-from functions.storage.gate_releases import ReleasingGates
+from functions.storage.gates import Gates
 from functions.storage.table_contract import Table
 from functions.supervisor.sweep_progress import SweepReport
 from functions.supervisor.task_sweep import TaskSweep
@@ -66,7 +66,7 @@ class Supervised(StorageProcess):
         self.sent: list[Message] = []
         self.accepts: Callable[[Message], bool] = lambda _message: True
         self.links: list[str] = []
-        self.gates = ReleasingGates(
+        self.gates = Gates(
             self.storage, settings=self.settings, now=virtual_now, schedule_release=self._schedule_release
         )
         self.supervisor = TaskSweep(
