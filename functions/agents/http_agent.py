@@ -40,8 +40,6 @@ _log = logging.getLogger(__name__)
 
 #: Seconds of one attempt that may be repeated.
 _ATTEMPT_SECONDS = 10.0
-#: Seconds to connect.
-_CONNECT_SECONDS = 5.0
 #: Seconds before the deadline in which the outcome is recorded.
 _RECORD_SECONDS = 0.1
 _MOST_ANSWER_BYTES = 64 * 1024
@@ -98,7 +96,7 @@ class RemoteService:
     """The access to one remote service below `address`.
 
     Connections of `once_session` are used for one request. Requests of a session that `new_session` did not
-    make count as sent, whatever becomes of them. `retry` applies to calls without their own.
+    make count as sent, even if they fail to connect. `retry` applies to calls without their own.
     """
 
     name: str
@@ -318,7 +316,7 @@ class HttpAgent:
             raise _FailedAttemptError(f"{service.name}: the deadline has passed")
         timeout = aiohttp.ClientTimeout(
             total=left if is_once else min(left, _ATTEMPT_SECONDS),
-            sock_connect=_CONNECT_SECONDS,
+            sock_connect=5,
             ceil_threshold=60,  # aiohttp rounds longer times up to full seconds
         )
         try:

@@ -40,10 +40,6 @@ _log = logging.getLogger(__name__)
 
 #: Seconds of the function that remain after a call, to record its outcome and to reply.
 _SPARE_SECONDS = 30.0
-#: Seconds between checks of a request that another delivery carries out.
-_BUSY_SECONDS = 2.0
-#: Seconds between renewals of the lease of a request.
-_RENEW_SECONDS = 5.0
 #: Seconds in which a failing table, or a failing queue of replies, is tried again.
 _RETRY_SECONDS = 30.0
 
@@ -116,9 +112,8 @@ class QueueAgent:
         outcome = ReplyOutcome.NOT_TAKEN if late_by.days < 1 else ReplyOutcome.UNKNOWN  # no row after a day
         late = reply_to(request, outcome, error=_TOO_LATE) if late_by >= timedelta() else None
         begin = partial(self.ledger.begin, request, delivery, late)
-        # It polls, because the other delivery may be in another process.
-        while (reply := await self._retried(begin)) is Begin.BUSY:  # noqa: ASYNC110 - no event crosses processes
-            await asyncio.sleep(_BUSY_SECONDS)
+        while (reply := await self._retried(begin)) is Begin.BUSY:  # noqa: ASYNC110 - polls another process
+            await asyncio.sleep(2)
         if reply is Begin.FIRST:
             renewing = asyncio.create_task(self._renew(request))
             try:
@@ -135,9 +130,9 @@ class QueueAgent:
         await self.send_reply(reply)
 
     async def _renew(self, request: AgentRequest) -> None:
-        """Renew the lease of a request until it is cancelled."""
+        """Renew the lease of a request every few seconds, until this task is cancelled."""
         while True:
-            await asyncio.sleep(_RENEW_SECONDS)
+            await asyncio.sleep(5)
             with suppress(StorageError):
                 await self.ledger.renew(request)
 

@@ -35,11 +35,9 @@ _PARTITIONS = "0123456789abcdef"
 
 
 class Begin(Enum):
-    """The result of a delivery that begins a request without a recorded reply."""
+    """A request without a reply: this delivery must carry it out (`FIRST`), or another one does (`BUSY`)."""
 
-    #: This delivery must carry it out.
     FIRST = "first"
-    #: Another delivery carries it out.
     BUSY = "busy"
 
 

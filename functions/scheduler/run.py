@@ -32,10 +32,6 @@ from functions.telemetry.spans import run_span, step_span
 
 _log = logging.getLogger(__name__)
 
-#: Seconds before the second attempt to send a request to the queue of an Agent; each further wait doubles.
-_FIRST_WAIT = 1.0
-#: The longest of these waits in seconds.
-_LONGEST_WAIT = 30.0
 #: The time after the warning of a failed attempt in which another failure has no warning.
 _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
@@ -209,7 +205,7 @@ class _Run:
                 self._group.create_task(self._work(record, spec, call))
 
     async def _work(self, record: TaskRecord, spec: StepSpec, call: Call) -> None:
-        """Record the outcome of a call, as long as it counts, and begin what follows. Errors are logged."""
+        """Record the outcome of a call while it counts, and begin the next starts. Errors are logged."""
         try:
             with step_span(spec.step, spec.item, agent=spec.agent, direction=call.direction.value) as span:
                 if spec.type is StepType.QUEUE:
@@ -262,10 +258,10 @@ class _Run:
             self._calls -= 1
 
     async def _request(self, spec: StepSpec, call: Call) -> None:
-        """Send a request to the queue of an Agent until its deadline, or until other work needs the run."""
+        """Send a request to the queue of an Agent until its deadline, or until the run yields."""
         key = f"{call.start_id}.{call.epoch}.find" if call.is_look_up else call.start_id
         until = min(call.complete_by, self._ends_at)
-        wait, warn_from = _FIRST_WAIT, self._runs.now()
+        wait, warn_from = 1.0, self._runs.now()
         while (now := self._runs.now()) < until and not self._yields.is_set():
             try:
                 async with asyncio.timeout((until - now).total_seconds()):
@@ -280,7 +276,7 @@ class _Run:
                 self._yield_if_blocked()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._yields.wait(), min(wait, (until - now).total_seconds()))
-                wait = min(2 * wait, _LONGEST_WAIT)
+                wait = min(2 * wait, 30)
             else:
                 self._sent[key] = call.complete_by > self._records_until or not call.idempotent
                 return

@@ -53,10 +53,6 @@ _GATE = TypeAdapter(Gate)
 
 #: The age of an instance's view, after which it is read again.
 _FRESH_SECONDS = 2
-#: Seconds for which a call waits for a read.
-_READ_SECONDS = 2
-#: Seconds for which a sweep waits for a read.
-_FORCED_READ_SECONDS = 10
 #: Age of an answered request from which the lag is recorded, by one instance once in `_FRESH_SECONDS`.
 _LAG = timedelta(seconds=10)
 #: A gate that opens again so soon has no further alert.
@@ -72,7 +68,7 @@ type _Request = tuple[datetime, datetime, str]
 
 
 class NoFreeSlotError(Exception):
-    """No call of a gate ended in time, so that another one could begin: the service was not called."""
+    """All slots of a gate stayed in use until the deadline: the service was not called."""
 
 
 class CallLimits:
@@ -185,7 +181,7 @@ class Gates(CallLimits):
             is_outdated = is_forced and self._read_at < asked_at
             if is_outdated or time() - self._tried_at >= _FRESH_SECONDS:
                 try:
-                    async with asyncio.timeout(_FORCED_READ_SECONDS if is_forced else _READ_SECONDS):
+                    async with asyncio.timeout(10 if is_forced else 2):
                         await self._read_all()
                 except (TransientStorageError, TimeoutError) as error:
                     if is_forced:

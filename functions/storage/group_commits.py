@@ -128,7 +128,7 @@ class ShardCommits:
         self._begin()
 
     def _end(self, pending: _Pending, result: CommitResult | Exception) -> None:
-        """Return the result of a transaction, and let the next one of its task begin."""
+        """Return the result of a transaction, and begin the next one of its task."""
         settle(pending.result, result)
         self._release(pending)
         self._begin()

@@ -110,7 +110,7 @@ class IndexRepair:
         return suspects
 
     async def _repair(self, task: str, seen: set[str], result: Maintained) -> None:
-        """Repair the index rows of one task, after another look at the task and at these rows."""
+        """Repair the index rows of one task. The task and these rows are read again before."""
         try:
             for _ in range(_MOST_TRIES):
                 changes = await self._changes(task, seen)

@@ -1,4 +1,4 @@
-"""The events that wait for one task in this process, and the transactions whose outcome is not known yet.
+"""The pending events of one task in this process, and its transactions with an unknown outcome.
 
 This module does no I/O; `task_storage.py` reads and writes.
 """

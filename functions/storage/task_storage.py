@@ -35,18 +35,8 @@ from functions.storage.task_inbox import PendingEvent, RecordCache, TaskInbox, T
 
 _log = logging.getLogger(__name__)
 
-#: Half of the longest wait in seconds after one conflict or fault; it doubles with each further one.
-_FIRST_WAIT = 0.01
-#: The bound of these waits in seconds.
-_LONGEST_WAIT = 1.0
 #: Seconds of all tries of an event.
 _TRY_SECONDS = 20
-#: Tasks that change at the same moment without a pause for larger groups.
-_FEW_TASKS = 3
-#: Seconds of this pause for each further task.
-_PAUSE = 0.0003
-#: The longest pause in seconds.
-_LONGEST_PAUSE = 0.03
 #: Reads of a record of several pages until the task row stays the same.
 _MOST_READS = 10
 
@@ -194,8 +184,8 @@ class TaskStorage:
         return await self._commits[shard_of(task, self.shards)].commit(task, changes, is_later=is_later)
 
     def _pause(self) -> float:
-        """Return the seconds for which a group waits: the latency of few tasks counts more."""
-        return min(_LONGEST_PAUSE, _PAUSE * max(0, len(self._inboxes) - _FEW_TASKS))
+        """Return the seconds for which a group waits: none for up to three tasks, for a low latency."""
+        return min(0.03, 0.0003 * max(0, len(self._inboxes) - 3))
 
     async def read(self, task: str) -> StoredTask | None:
         """Return a task as it was at one moment.
@@ -227,7 +217,7 @@ class TaskStorage:
                     _log.debug("task %s: retrying: %s", inbox.task, fault)
                     inbox.base, tries = None, tries + 1
                 if tries:
-                    bound = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(tries, 9))
+                    bound = min(1.0, 0.01 * 2 ** min(tries, 9))
                     await asyncio.sleep(bound * self._random.random())
         except Exception as error:  # noqa: BLE001 - raised at the callers
             _log.exception("task %s: its writer failed", inbox.task)

@@ -12,11 +12,6 @@ from functions.storage.table_contract import StorageError
 
 _log = logging.getLogger(__name__)
 
-#: Seconds of one deletion of all kinds of old rows.
-_DELETION_SECONDS = 240
-#: Rows that are deleted before the time is checked again.
-_DELETED_PAGE = 5_000
-
 #: Deletes at most a number of rows that were written before a time (UTC), and returns their number.
 type DeleteBefore = Callable[[datetime, int], Awaitable[int]]
 
@@ -24,15 +19,15 @@ type DeleteBefore = Callable[[datetime, int], Awaitable[int]]
 async def delete_old_rows(
     kinds: Mapping[str, tuple[timedelta, DeleteBefore]], now: Callable[[], datetime]
 ) -> None:
-    """Delete the rows of each kind that are older than its retention, and log one line.
+    """Delete the rows of each kind that are older than its retention within four minutes; log one line.
 
     It raises nothing: the next run continues.
     """
     figures: dict[str, int] = {}
     for kind, (retention, delete) in kinds.items():
         try:
-            async with asyncio.timeout(_DELETION_SECONDS / len(kinds)):
-                while number := await delete(now() - retention, _DELETED_PAGE):
+            async with asyncio.timeout(240 / len(kinds)):
+                while number := await delete(now() - retention, 5_000):
                     figures[kind] = figures.get(kind, 0) + number
         except (StorageError, TimeoutError) as error:
             _log.warning("old rows of %s are not deleted: %s", kind, error)

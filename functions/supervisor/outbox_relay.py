@@ -27,8 +27,6 @@ _DROPPED_AFTER = timedelta(days=1)
 _PAGE = 100
 #: Failures in a row after which a sweep sends nothing more to a destination.
 _MOST_FAILURES = 3
-#: Seconds of one send.
-_SEND_SECONDS = 10
 #: Time for the messages of a page to one destination; a slower one counts as failing in this sweep.
 _SENDING_TIME = timedelta(seconds=30)
 
@@ -98,7 +96,7 @@ class OutboxRelay:
             if self._failures[destination] >= _MOST_FAILURES:
                 break
             try:
-                await within(_SEND_SECONDS, self._send(message))
+                await within(10, self._send(message))
             except Exception as error:  # noqa: BLE001 - a sender may raise anything
                 self._report.add_failure(f"message {message.id}", error)
                 self._failures[destination] += 1

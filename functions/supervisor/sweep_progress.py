@@ -142,7 +142,7 @@ class SupervisorRows:
         return decoded(kind, lambda: _HEARTBEAT.validate_json(joined(row, "Heartbeat") or ""))
 
     async def begin(self, kind: str, parts: Mapping[str, Iterable[str]]) -> SweepReport:
-        """Return the report of a new sweep of partitions by part; units that the last one left come first."""
+        """Return the report of a new sweep by part. Unfinished units of the last one are first."""
         left: Mapping[str, str | None] = {}
         try:
             heartbeat = await self.heartbeat(kind)

@@ -44,15 +44,9 @@ _log = logging.getLogger(__name__)
 _SWEEP_TIME = timedelta(seconds=120)
 #: Tasks of one page.
 _PAGE = 32
-#: Tasks that are examined at once in a shard.
-_TASKS_AT_ONCE = 8
 #: Shards that are swept at once.
 _SHARDS_AT_ONCE = 4
-#: Index rows of suspended tasks in one page; most of them are not read further.
-_SUSPENDED_PAGE = 1000
-#: Seconds for one task.
-_TASK_SECONDS = 20
-#: Time for the record of its event.
+#: Time for the record of the event of one task.
 _EVENT_TIME = timedelta(seconds=10)
 
 #: The query of the tasks whose version is not deployed. Keys of tasks that operators suspended have `~`.
@@ -154,7 +148,7 @@ class TaskSweep:
 
     async def _resume_page(self, report: SweepReport, shard: str, cursor: str | None) -> str | None:
         """Resume the next suspended tasks of a shard whose version is deployed; return the next cursor."""
-        query = replace(_NOT_DEPLOYED, beyond=cursor, most=_SUSPENDED_PAGE)
+        query = replace(_NOT_DEPLOYED, beyond=cursor)
         page = await read_entries(self._storage.table, shard, query, _suspended)
         report.add_corrupt(page.corrupt)
         found = self._registry.find
@@ -191,18 +185,18 @@ async def sweep_once(
 
 
 async def _for_each(tasks: Sequence[str], work: _TaskWork, report: SweepReport) -> None:
-    """Do the work on tasks, some at once. An error of one task is counted, and the others continue."""
+    """Do the work on tasks, eight at once. An error of one task is counted, and the others continue."""
 
     async def one(task: str) -> None:
         try:
-            async with asyncio.timeout(_TASK_SECONDS):
+            async with asyncio.timeout(20):
                 await work(task)
         except UnwritableRowsError as error:  # permanent, so it is alerted like a corrupt row
             report.add_corrupt([CorruptRowError(task_key(task), str(error))])
         except Exception as error:  # noqa: BLE001 - the other tasks continue
             report.add_failure(f"task {task}", error)
 
-    for some in batched(tasks, _TASKS_AT_ONCE, strict=False):
+    for some in batched(tasks, 8, strict=False):
         await asyncio.gather(*map(one, some))
 
 
