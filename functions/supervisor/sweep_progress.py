@@ -168,7 +168,7 @@ class SupervisorRows:
         today = self._now().date()
         for _ in range(_MOST_TRIES):
             row = await self._table.read(SUPERVISOR, _CORRUPT)
-            listed = {} if row is None else _known(row.get("Known"))
+            listed = {} if row is None else _decode_known(row.get("Known"))
             known = {digest: day for digest, day in listed.items() if today - day < _FORGOTTEN_AFTER}
             new = {key: reason for key, reason in corrupt.items() if _digest(key) not in known}
             named = dict(list(new.items())[: max(0, _MOST_KNOWN - len(known))])
@@ -190,7 +190,7 @@ class SupervisorRows:
         raise TransientStorageError(f"list of corrupt rows: other instances changed it {_MOST_TRIES} times")
 
 
-def _known(text: object) -> dict[str, date]:
+def _decode_known(text: object) -> dict[str, date]:
     try:
         return _KNOWN.validate_json(str(text))
     except ValueError:
