@@ -142,6 +142,8 @@ class MessageKind(StrEnum):
 NOTICES = frozenset(
     {MessageKind.RECEIVED, MessageKind.COMPLETED, MessageKind.FAILED, MessageKind.COMPENSATED}
 )
+#: Messages to and from child tasks. They stay in the outbox until they are handled, others until sent.
+CHILD_MESSAGES = frozenset({MessageKind.START_CHILD, MessageKind.CANCEL_CHILD, MessageKind.CHILD_ENDED})
 
 
 def queue_gate(agent: str) -> str:
@@ -472,6 +474,11 @@ class TaskRecord:
         """Return the recorded operations in the direction of the task, with their specs."""
         by_name, is_do = self.order.by_name, self.direction is Direction.DO
         return [(by_name[name], step.do if is_do else step.undo) for name, step in self.steps.items()]
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """Return the messages of the outbox, the last one of each id."""
+        return list({message.id: message for message in self.outbox}.values())
 
     def with_step(self, step: StepRecord) -> TaskRecord:
         """Return the record with another record of one step."""

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from functions.core.derive import derive, needs_run
 from functions.core.error_texts import error_text
-from functions.core.record import NOTICES, Message, MessageKind, TaskRecord
+from functions.core.record import CHILD_MESSAGES, Message, TaskRecord
 from functions.messaging.received_messages import within
 from functions.messaging.task_messages import ReleaseRequest, RunRequest, SchedulerMessage, WakeRequest
 from functions.storage.task_inbox import Transition
@@ -23,8 +23,6 @@ _log = logging.getLogger(__name__)
 
 #: Seconds for one message: the caller may be a run whose calls have not begun.
 _SEND_SECONDS = 10
-#: Messages of children: they stay in the outbox until they are handled, the others until they are sent.
-KEPT_UNTIL_HANDLED = frozenset(MessageKind) - NOTICES - {MessageKind.ALERT}
 
 #: Starts the Durable instance of a run. Returns False if there is no Durable client.
 type StartRun = Callable[[RunRequest], Awaitable[bool]]
@@ -55,7 +53,7 @@ class Announcer:
             return ()
 
     async def _announce(self, before: TaskRecord | None, after: TaskRecord) -> Sequence[Message]:
-        messages = list({message.id: message for message in after.outbox}.values())
+        messages = after.messages
         work = [self.send_once(message) for message in messages]
         is_new_run = before is None or (after.epoch, after.run) > (before.epoch, before.run)
         if is_new_run and (needs_run(after) or after.run > 1):  # a further run of an epoch has work
@@ -65,7 +63,7 @@ class Announcer:
             wake = WakeRequest(task=after.order.task, at=wake_at, not_before=wake_at)
             work.append(self.send_once(wake))
         sent = zip(messages, await asyncio.gather(*work), strict=False)
-        return [message for message, is_sent in sent if is_sent and message.kind not in KEPT_UNTIL_HANDLED]
+        return [message for message, is_sent in sent if is_sent and message.kind not in CHILD_MESSAGES]
 
     async def request_run(self, record: TaskRecord) -> bool:
         """Request the newest run of a task. Return False if the request may be lost."""

@@ -117,11 +117,11 @@ def _step_changes(record: TaskRecord, before: TaskRecord) -> Iterator[RowChange]
 
 
 def _additions(record: TaskRecord) -> Iterator[RowChange]:
-    """Return the rows of closed epochs and of messages. The last message of an id counts."""
+    """Return the rows of closed epochs and of messages."""
     for closed in record.closed:
         row = {"Epoch": closed.epoch, "Ended": str(closed.end), **split("Facts", _json(_CLOSED, closed))}
         yield RowChange("upsert", f"{record.order.task}|epoch|{closed.epoch:06d}", row)
-    yield from map(message_change, {message.id: message for message in record.outbox}.values())
+    yield from map(message_change, record.messages)
 
 
 def message_change(message: core.Message) -> RowChange:

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from functions.core.record import NOTICES, Message
-from functions.messaging.announcer import KEPT_UNTIL_HANDLED
+from functions.core.record import CHILD_MESSAGES, NOTICES, Message
 from functions.messaging.received_messages import within
 from functions.storage.index_pages import read_entries
 from functions.storage.record_rows import message_of
@@ -80,7 +79,7 @@ class OutboxRelay:
             _log.warning("%s accepts nothing; dropped: %s", destination, [each.id for each in old])
             self._report.dropped += len(old)
             finished = old
-        ended = [each for each in finished if each.kind not in KEPT_UNTIL_HANDLED or each.at <= end]
+        ended = [each for each in finished if each.kind not in CHILD_MESSAGES or each.at <= end]
         await self._delete(partition, [RowChange("delete", message_key(each)) for each in ended])
 
     async def _send_until_failure(self, destination: str, messages: Sequence[Message]) -> Sequence[Message]:

@@ -265,7 +265,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("messaging.announcer", "in sent if is_sent and message", "in sent if message"),
     ),
     "message_of_a_child_is_forgotten_once_it_is_sent": (
-        Edit("messaging.announcer", "message.kind not in KEPT", "message.id not in KEPT"),
+        Edit("messaging.announcer", "message.kind not in CHILD_", "message.id not in CHILD_"),
     ),
     "deadline_of_a_request_runs_in_a_hold": (
         Edit("core.gate_rules", "if any(hold.start < ends_at and (", "if any(hold.start > ends_at and ("),

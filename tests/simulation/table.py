@@ -14,10 +14,9 @@ from pydantic import TypeAdapter
 from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.derive import ProcessState, derive
 from functions.core.gate_rules import Gate
-from functions.core.record import Direction, Message, TaskRecord
+from functions.core.record import CHILD_MESSAGES, Direction, Message, TaskRecord
 from functions.core.rules import Applied
 from functions.core.task_events import Due, Event
-from functions.messaging.announcer import KEPT_UNTIL_HANDLED
 from functions.storage.gates import Gates
 from functions.storage.record_rows import StoredTask, index_rows, message_of, stored_task
 from functions.storage.row_keys import record_of, sortable, task_in, time_in
@@ -145,7 +144,7 @@ class SearchTable(IndexedTable):
         if change.kind != "delete":
             messages[message.task].append(message)
         else:
-            done = self.world.delivered if message.kind in KEPT_UNTIL_HANDLED else self.world.sent
+            done = self.world.delivered if message.kind in CHILD_MESSAGES else self.world.sent
             self.world.require(message.id in done, f"{message.id}: deleted too early")
 
     def _check_task(self, stored: StoredTask, messages: Sequence[Message]) -> None:
