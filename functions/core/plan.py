@@ -7,7 +7,7 @@ results, and whatever a function raises or returns becomes an event. Times are U
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,7 +22,15 @@ from functions.core.derive import look_ups, ready_steps, with_needs
 from functions.core.error_texts import error_text
 from functions.core.gate_rules import Gate
 from functions.core.json_values import UnfitValueError, bounded, item_digest, json_text
-from functions.core.record import Direction, NotDeployedError, OperationState, StepSpec, StepType, TaskRecord
+from functions.core.record import (
+    Direction,
+    NotDeployedError,
+    OperationState,
+    StepSpec,
+    StepType,
+    TaskRecord,
+    replace,
+)
 from functions.core.task_events import Event
 
 

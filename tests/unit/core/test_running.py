@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 import pytest
 
+from functions.core import record as core_record
 from functions.core.derive import ProcessState, StepState, WaitingFor, derive, ready_steps, step_state
 from functions.core.json_values import UnfitValueError
 from functions.core.record import (
@@ -19,6 +21,7 @@ from functions.core.record import (
     RuleSettings,
     StepType,
     TaskRecord,
+    once,
 )
 from functions.core.rules import fold
 from functions.core.task_events import (
@@ -266,6 +269,16 @@ def test_columns_do_not_depend_on_messages() -> None:
     assert (columns.due_at, record.failures) == (at(30), 0)
     assert derive(record) == derive(replace(record, outbox=(), closed=()))
     assert new(spec("a"), reply_to=None).outbox == ()
+
+
+def test_copy_of_a_record_has_the_fields_of_its_class_only() -> None:
+    """Computed values are no fields. Each belongs to its function, not to the function's name."""
+    record = new(spec("a"))
+    assert [once(each)(record) for each in (lambda _: 1, lambda _: 2)] == [1, 2]
+    assert core_record.replace(record, failures=0) == record
+    wrong: dict[str, Any] = {"failure": 1}
+    with pytest.raises(TypeError, match=r"TaskRecord .* failure$"):
+        core_record.replace(record, **wrong)
 
 
 def test_notices_carry_the_callers_correlation_id() -> None:
