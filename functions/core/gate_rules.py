@@ -19,12 +19,16 @@ from functions.core.record import QUEUE_PREFIX, RuleSettings
 UNREACHED = "the Agent had not reached the request"
 #: Steps that one interval releases at most.
 _MOST_RELEASED = 100
-#: Holds that the row of a gate keeps, and those of them that keep their reason.
-_MOST_HOLDS, _MOST_REASONS = 150, 10
+#: Holds that the row of a gate keeps.
+_MOST_HOLDS = 150
+#: The newest holds of them that keep their reason.
+_MOST_REASONS = 10
 #: Time after a lag was recorded in which it decides on a deadline.
-_SERVED_VALID_FOR = timedelta(seconds=60)
-#: Time for which records of a lag are kept, and the shortest time between two of them, except the newest.
-_SERVED_KEPT_FOR, _SERVED_APART = timedelta(minutes=3), timedelta(seconds=5)
+_LAG_VALID_FOR = timedelta(seconds=60)
+#: Time for which the record of a lag is kept.
+_LAG_KEPT_FOR = timedelta(minutes=3)
+#: The shortest time between two records of a lag, except the newest.
+_LAGS_APART = timedelta(seconds=5)
 
 
 class Circuit(StrEnum):
@@ -104,13 +108,13 @@ def current_hold(holds: tuple[Hold, ...]) -> Hold | None:
     return holds[-1] if holds and holds[-1].end is None else None
 
 
-def failed(gate: Gate, began_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
+def record_failure(gate: Gate, began_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
     """Open the circuit after a failed call, unless the call began before the circuit last changed."""
     wait: timedelta = min(settings.first_opening * (1 << min(gate.openings, 20)), settings.longest_opening)
-    return _opened(gate, began_at, now, wait)
+    return _open_circuit(gate, began_at, now, wait)
 
 
-def succeeded(gate: Gate, began_at: datetime) -> Gate:
+def record_success(gate: Gate, began_at: datetime) -> Gate:
     """Record the first success after the circuit half-opened; from then on the released amount doubles."""
     is_older = began_at < (gate.changed_at or began_at)
     if gate.circuit is not Circuit.HALF_OPEN or gate.has_succeeded or is_older:
@@ -118,7 +122,7 @@ def succeeded(gate: Gate, began_at: datetime) -> Gate:
     return replace(gate, has_succeeded=True, openings=0)
 
 
-def _opened(gate: Gate, began_at: datetime, now: datetime, wait: timedelta) -> Gate:
+def _open_circuit(gate: Gate, began_at: datetime, now: datetime, wait: timedelta) -> Gate:
     if gate.circuit is Circuit.OPEN or began_at < (gate.changed_at or began_at):
         return gate
     return replace(
@@ -144,7 +148,7 @@ def is_unreached(gate: Gate, sent_at: datetime, ends_at: datetime, settings: Rul
     """
     if gate.is_away or _was_held_or_away(gate, sent_at, ends_at):
         return True
-    valid = [each for each in gate.served if each.at >= ends_at - _SERVED_VALID_FOR]
+    valid = [each for each in gate.served if each.at >= ends_at - _LAG_VALID_FOR]
     before = [each for each in valid if each.at <= ends_at - settings.skew]
     return any(each.up_to < sent_at + settings.skew for each in before[-1:] or valid[:1])
 
@@ -158,44 +162,46 @@ def _was_held_or_away(gate: Gate, sent_at: datetime, ends_at: datetime) -> bool:
     return gate.away_from <= ends_at and sent_at <= gate.away_until
 
 
-def overdue(gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
+def count_overdue(
+    gate: Gate, sent_at: datetime, ends_at: datetime, now: datetime, settings: RuleSettings
+) -> Gate:
     """Count a request that is overdue without a reply, or close the gate if its Agent had not reached it."""
     if gate.is_away:
-        return failed(gate, sent_at, now, settings)
+        return record_failure(gate, sent_at, now, settings)
     if _was_held_or_away(gate, sent_at, ends_at):
         return gate
     if is_unreached(gate, sent_at, ends_at, settings):
-        return not_taken(gate, sent_at, now, settings)
+        return close_until_probe(gate, sent_at, now, settings)
     since = min(ends_at, gate.failing_since or ends_at)
     counted = replace(gate, failures=gate.failures + 1, failing_since=since)
-    after = counted if counted.failures < settings.open_after else failed(counted, now, now, settings)
+    after = counted if counted.failures < settings.open_after else record_failure(counted, now, now, settings)
     return after if after is counted else replace(after, away_from=since)
 
 
-def not_taken(gate: Gate, sent_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
+def close_until_probe(gate: Gate, sent_at: datetime, now: datetime, settings: RuleSettings) -> Gate:
     """Close the gate until the next probe: the Agent serves, but with a lag."""
-    return _opened(gate, sent_at, now, settings.probe_interval)
+    return _open_circuit(gate, sent_at, now, settings.probe_interval)
 
 
-def replied(gate: Gate, sent_at: datetime | None, now: datetime) -> Gate:
+def record_reply(gate: Gate, sent_at: datetime | None, now: datetime) -> Gate:
     """Record a reply. It resets the failures, and the first reply to a probe ends the Agent's absence.
 
     `sent_at` is None if the request is no longer on record.
     """
     if gate.failures and gate.circuit is not Circuit.OPEN:
         gate = replace(gate, failures=0, failing_since=None)
-    after = gate if sent_at is None else succeeded(gate, sent_at)
+    after = gate if sent_at is None else record_success(gate, sent_at)
     if after is gate:
         return gate
     after = replace(after, away_until=now)
     return after if after.next_at is not None else replace(after, link=after.link + 1, next_at=now)
 
 
-def served(gate: Gate, up_to: datetime, now: datetime) -> Gate:
+def record_lag(gate: Gate, up_to: datetime, now: datetime) -> Gate:
     """Record that the Agent has answered a request that was sent at `up_to`."""
-    kept = [each for each in gate.served if each.at >= now - _SERVED_KEPT_FOR]
+    kept = [each for each in gate.served if each.at >= now - _LAG_KEPT_FOR]
     newest = max([up_to, *(each.up_to for each in kept[-1:])])
-    if len(kept) > 1 and kept[-1].at < kept[-2].at + _SERVED_APART:
+    if len(kept) > 1 and kept[-1].at < kept[-2].at + _LAGS_APART:
         kept.pop()
     return replace(gate, served=(*kept, Served(at=now, up_to=newest)))
 

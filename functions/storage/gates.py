@@ -24,14 +24,14 @@ from functions.core.gate_rules import (
     Circuit,
     Gate,
     end_hold,
-    failed,
+    record_failure,
     is_unreached,
-    not_taken,
-    overdue,
-    replied,
-    served,
+    close_until_probe,
+    count_overdue,
+    record_reply,
+    record_lag,
     start_hold,
-    succeeded,
+    record_success,
 )
 from functions.core.record import Message, MessageKind, RuleSettings, StepType, TaskRecord
 from functions.core.task_events import Due, OutcomeKind
@@ -224,8 +224,8 @@ class Gates(CallLimits):
 
         def change(gate: Gate) -> Gate:
             if is_failure:
-                return failed(gate, began_at, self.now(), self.settings)
-            return succeeded(gate, began_at)
+                return record_failure(gate, began_at, self.now(), self.settings)
+            return record_success(gate, began_at)
 
         try:
             await self.change(name, change)
@@ -245,10 +245,10 @@ class Gates(CallLimits):
         is_behind = sent_at is not None and now - sent_at > _LAG and not is_noted
 
         def change(gate: Gate) -> Gate:
-            gate = replied(gate, sent_at if is_taken else None, now)
+            gate = record_reply(gate, sent_at if is_taken else None, now)
             if is_behind and sent_at is not None:
-                gate = served(gate, sent_at, now)
-            return gate if is_taken else not_taken(gate, sent_at or now, now, self.settings)
+                gate = record_lag(gate, sent_at, now)
+            return gate if is_taken else close_until_probe(gate, sent_at or now, now, self.settings)
 
         if is_behind:
             self._noted_at[name] = time
@@ -282,7 +282,7 @@ class Gates(CallLimits):
                 return next(reached, requests[0])
 
             try:
-                gate = await self.change(name, lambda gate: overdue(gate, *chosen(gate)[:2], now, settings))
+                gate = await self.change(name, lambda gate: count_overdue(gate, *chosen(gate)[:2], now, settings))
             except StorageError as error:
                 _log.warning("gate %s: an overdue request is not counted: %s", name, error)
             else:

@@ -14,15 +14,15 @@ from functions.core.gate_rules import (
     Gate,
     Hold,
     Served,
+    count_overdue,
     end_hold,
-    failed,
     is_unreached,
     next_link,
-    overdue,
-    replied,
-    served,
+    record_failure,
+    record_lag,
+    record_reply,
+    record_success,
     start_hold,
-    succeeded,
 )
 from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
@@ -230,18 +230,22 @@ def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
 
 def test_circuit_of_a_service_opens_and_half_opens() -> None:
     """The wait doubles with each opening; a call from before the last change counts for nothing."""
-    opened = failed(Gate(name="s"), NOW, at(1), SETTINGS)
+    opened = record_failure(Gate(name="s"), NOW, at(1), SETTINGS)
     assert (opened.circuit, opened.next_at, opened.blocks(is_released=True)) == (Circuit.OPEN, at(6), True)
-    assert failed(opened, at(2), at(2), SETTINGS) is opened
+    assert record_failure(opened, at(2), at(2), SETTINGS) is opened
     assert next_link(opened, at(3), SETTINGS, is_waiting=True) is opened
     half_open = next_link(opened, at(6), SETTINGS, is_waiting=True)
     assert (half_open.amount, half_open.next_at) == (1, at(7))
     assert (half_open.blocks(is_released=False), half_open.blocks(is_released=True)) == (True, False)
-    assert failed(half_open, NOW, at(7), SETTINGS) is half_open
-    again = failed(half_open, at(6), at(7), SETTINGS)
+    assert record_failure(half_open, NOW, at(7), SETTINGS) is half_open
+    again = record_failure(half_open, at(6), at(7), SETTINGS)
     assert (again.next_at, again.away_from, again.openings) == (at(17), at(1), 2)
-    well = succeeded(half_open, at(6))
-    assert (well.has_succeeded, succeeded(well, at(7)), succeeded(half_open, NOW)) == (True, well, half_open)
+    well = record_success(half_open, at(6))
+    assert (well.has_succeeded, record_success(well, at(7)), record_success(half_open, NOW)) == (
+        True,
+        well,
+        half_open,
+    )
     doubled = next_link(well, at(7), SETTINGS, is_waiting=True)
     assert (doubled.amount, doubled.changed_at) == (2, at(6))
     closed = next_link(well, at(7), SETTINGS, is_waiting=False)
@@ -255,7 +259,7 @@ def test_hold_closes_a_gate_until_an_operator_ends_it() -> None:
     ended = end_hold(held, at(9))
     assert (ended.circuit, ended.next_at, ended.holds[0].end) == (Circuit.HALF_OPEN, at(9), at(9))
     assert (end_hold(ended, at(10)), ended.hold) == (ended, None)
-    opened = start_hold(failed(Gate(name="s"), NOW, NOW, SETTINGS), "maintenance", "op", at(1))
+    opened = start_hold(record_failure(Gate(name="s"), NOW, NOW, SETTINGS), "maintenance", "op", at(1))
     assert (end_hold(opened, at(2)).circuit, end_hold(opened, at(2)).changed_at) == (Circuit.OPEN, NOW)
 
 
@@ -263,39 +267,43 @@ def test_circuit_of_a_queue_opens_after_failures_and_closes_after_a_reply() -> N
     """While it is open, overdue requests count for nothing, and one probe is sent per interval."""
     gate, ends = Gate(name="queue:q"), at(30)
     now = at(35)
-    once = overdue(gate, NOW, ends, now, SETTINGS)
-    assert (once.failures, replied(once, NOW, now).failures) == (1, 0)
-    assert replied(gate, NOW, now) is gate  # a reply without failures before it writes no row
+    once = count_overdue(gate, NOW, ends, now, SETTINGS)
+    assert (once.failures, record_reply(once, NOW, now).failures) == (1, 0)
+    assert record_reply(gate, NOW, now) is gate  # a reply without failures before it writes no row
     for _ in range(SETTINGS.open_after):
-        gate = overdue(gate, NOW, ends, now, SETTINGS)
-    assert (gate.circuit, overdue(gate, NOW, ends, now, SETTINGS)) == (Circuit.OPEN, gate)
+        gate = count_overdue(gate, NOW, ends, now, SETTINGS)
+    assert (gate.circuit, count_overdue(gate, NOW, ends, now, SETTINGS)) == (Circuit.OPEN, gate)
     now = at(45)
     probing = next_link(gate, now, SETTINGS, is_waiting=True)
     assert (probing.amount, probing.next_at) == (1, now + SETTINGS.probe_interval)
     idle = next_link(probing, now, SETTINGS, is_waiting=False)
-    assert (idle.circuit, idle.next_at, replied(idle, now, now).next_at) == (Circuit.HALF_OPEN, None, now)
-    assert overdue(probing, now, now, now, SETTINGS).circuit is Circuit.OPEN
-    back = replied(probing, now, now)
+    assert (idle.circuit, idle.next_at, record_reply(idle, now, now).next_at) == (
+        Circuit.HALF_OPEN,
+        None,
+        now,
+    )
+    assert count_overdue(probing, now, now, now, SETTINGS).circuit is Circuit.OPEN
+    back = record_reply(probing, now, now)
     assert next_link(back, now, SETTINGS, is_waiting=True).amount == 2
     assert next_link(back, now, SETTINGS, is_waiting=False).circuit is Circuit.CLOSED
     assert is_unreached(back, NOW, now, SETTINGS)  # its deadline passed while the circuit was open
     assert is_unreached(back, NOW, ends, SETTINGS)  # it was overdue with the first failure
     assert is_unreached(back, NOW, now + timedelta(seconds=30), SETTINGS)  # it was sent before the reply
-    assert overdue(back, NOW, now, now, SETTINGS) is back
+    assert count_overdue(back, NOW, now, now, SETTINGS) is back
     later = now + timedelta(seconds=1)
     assert not is_unreached(back, later, later + timedelta(seconds=30), SETTINGS)
-    assert replied(back, None, later) is not None
+    assert record_reply(back, None, later) is not None
 
 
 def test_lag_at_the_deadline_decides_after_the_agent_has_caught_up() -> None:
     """A request that expired was not reached. One that the Agent had passed by its deadline hangs."""
     gate = Gate(name="queue:q")
     for number in range(30):  # the lag is 40 s, and shrinks by a second each second
-        gate = served(gate, at(2 * number), at(40 + number))
+        gate = record_lag(gate, at(2 * number), at(40 + number))
     assert is_unreached(gate, at(30), at(54), SETTINGS)
     assert not is_unreached(gate, at(10), at(54), SETTINGS)
-    assert overdue(gate, at(30), at(54), at(80), SETTINGS).failures == 0
-    assert overdue(gate, at(10), at(54), at(80), SETTINGS).failures == 1
+    assert count_overdue(gate, at(30), at(54), at(80), SETTINGS).failures == 0
+    assert count_overdue(gate, at(10), at(54), at(80), SETTINGS).failures == 1
     before = Served(at=at(51), up_to=at(29))
     assert is_unreached(replace(gate, served=(before,)), at(28), at(53), SETTINGS)
     assert not is_unreached(replace(gate, served=(before,)), at(27), at(53), SETTINGS)
@@ -307,7 +315,7 @@ def test_lag_is_kept_for_three_minutes_each_five_seconds() -> None:
     """The newest one is exact, and the row stays small."""
     gate = Gate(name="queue:q")
     for number in range(400):
-        gate = served(gate, at(number), at(number + 20))
+        gate = record_lag(gate, at(number), at(number + 20))
     times = [(each.at - NOW).total_seconds() for each in gate.served]
     assert times[-1] == 419
     assert 239 <= times[0] < 244

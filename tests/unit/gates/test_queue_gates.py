@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from functions.core import gate_rules
 from functions.core.deadline_rules import counts
-from functions.core.gate_rules import Circuit, Gate, overdue
+from functions.core.gate_rules import Circuit, Gate
 from functions.core.record import Direction, FailurePolicy, OperationState
 from functions.core.rules import fold
 from tests.fakes.storage_process import START, virtual_now
@@ -73,7 +74,7 @@ async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
     gates = scene.processes[number % 3].gates
     sent_at = virtual_now() - timedelta(seconds=40)
     now, ends_at = virtual_now(), sent_at + timedelta(seconds=30)
-    await gates.change(name, lambda gate: overdue(gate, sent_at, ends_at, now, gates.settings))
+    await gates.change(name, lambda gate: count_overdue(gate, sent_at, ends_at, now, gates.settings))
     return await scene.gate(name)
 
 
