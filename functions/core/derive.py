@@ -6,7 +6,7 @@ No value depends on the time at which it is computed, so a stored column never b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from math import inf
@@ -68,7 +68,7 @@ class StepState(StrEnum):
     LEFT = "Left as it is"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """The derived columns of a task; times are UTC.
 
@@ -78,13 +78,13 @@ class Columns:
     """
 
     state: ProcessState
-    locked_by: str | None
-    complete_by: datetime | None
-    due_at: datetime | None
-    wake_at: datetime | None
-    waiting_for: WaitingFor
-    gates: Mapping[str, tuple[datetime, int]]
-    calls_under_way: int
+    locked_by: str | None = None
+    complete_by: datetime | None = None
+    due_at: datetime | None = None
+    wake_at: datetime | None = None
+    waiting_for: WaitingFor = WaitingFor.NONE
+    gates: Mapping[str, tuple[datetime, int]] = field(default_factory=dict)
+    calls_under_way: int = 0
 
 
 @once
@@ -93,7 +93,7 @@ def derive(record: TaskRecord) -> Columns:
     running = [(spec, op) for spec, op in record.operations if op.state is OperationState.RUNNING]
     calls = [(spec, op) for spec, op in running if spec.type not in WAITING_TYPES]
     if record.finished_at is not None:
-        return Columns(final_state(record), None, None, None, None, WaitingFor.NONE, {}, len(calls))
+        return Columns(state=final_state(record), calls_under_way=len(calls))
     runs = [op.run for _, op in calls if op.run]
     pick_up = record.start_by if needs_run(record) else None
     calls_end = _earliest(op.complete_by for _, op in calls)
