@@ -1,6 +1,6 @@
 """The rules of a task: `fold` applies one event and the starts that follow from it to a record.
 
-All functions are pure. `now` is the time of the instance that applies the event, in UTC.
+No function changes a record. `now` is the time of the instance that applies the event, in UTC.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from functions.core.epoch_rules import add_message, conclude
 from functions.core.record import MessageKind, OperationState, Order, RuleSettings, TaskRecord, replace
 from functions.core.task_events import Event, Rejection
 
-#: Returns the events that follow from a record, for the same transaction. It is pure.
-Plan = Callable[[TaskRecord, datetime], Sequence[Event]]
+#: Returns the events that follow from a record, for the same transaction. It changes no record. It may be
+#: called several times, and only the last call may be written.
+type Plan = Callable[[TaskRecord, datetime], Sequence[Event]]
 _ACTIONS = events.Cancelled | events.Resubmitted | events.UndoRequested | events.Answered
 
 
@@ -49,9 +50,9 @@ def fold(
     if isinstance(after, Rejection):
         return Applied(record, after)
     if isinstance(event, events.StepEnded) and event.epoch != record.epoch:
-        plan = None  # that of a run of an earlier epoch
+        plan = None  # it belongs to a run of an earlier epoch
     if plan is not None:
-        after = _planned(after, plan, now, settings)
+        after = _apply_plan(after, plan, now, settings)
     if after.epoch != record.epoch:  # an epoch begins with its own run
         return Applied(after)
     is_left = needs_run(after) and not needs_run(record)
@@ -62,7 +63,7 @@ def fold(
     return Applied(after)
 
 
-def _planned(record: TaskRecord, plan: Plan, now: datetime, settings: RuleSettings) -> TaskRecord:
+def _apply_plan(record: TaskRecord, plan: Plan, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Apply the planned events, and plan again while other steps may have become ready."""
     is_complete = False
     while not is_complete:
@@ -81,7 +82,7 @@ def apply(record: TaskRecord, event: Event, now: datetime, settings: RuleSetting
     after = _apply(record, event, now, settings)
     if isinstance(after, Rejection) or after is record:
         return after
-    if getattr(event, "by_operator", isinstance(event, _ACTIONS)):
+    if isinstance(event, _ACTIONS) or getattr(event, "by_operator", False):
         after = replace(after, acted_at=now)
     return conclude(after, now, settings)
 
