@@ -90,7 +90,7 @@ PLAIN_NUMBER = BeforeValidator(_check_digits)
 
 
 def item_digest(item: object) -> str:
-    """Return a digest of a for-each item that is equal in every process. Raises what pydantic raises."""
+    """Return a digest of a for-each item that is equal in every process. Raises the errors of pydantic."""
     text = json.dumps(_canonical(item), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

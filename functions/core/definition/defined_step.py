@@ -36,7 +36,7 @@ class DefinedStep:
 
 
 def items_of(step: DefinedStep, payload: BaseModel) -> Sequence[Any]:
-    """Return the items of a for-each step, at most one more than fit. Raises whatever the function raises."""
+    """Return the items of a for-each step, at most one more than fit. Raises the errors of the function."""
     if step.for_each is None:
         return ()
     items = step.for_each(payload)

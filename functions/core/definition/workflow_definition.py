@@ -178,6 +178,7 @@ class Workflow[P: BaseModel]:
         now: datetime,
         *,
         finders: frozenset[str] = frozenset(),
+        submitter: str = "",
         **others: Any,
     ) -> Order:
         """Return the order of a new task; `payload` is JSON, `others` are further fields of the order.
@@ -198,7 +199,8 @@ class Workflow[P: BaseModel]:
             on_exhausted=self.on_exhausted,
             cancel_within=self.cancel_within,
             complete_within=self.complete_within,
-            **{"submitter": "", **others},
+            submitter=submitter,
+            **others,
         )
 
     def _checked(self, steps: Sequence[BaseStep[Any]]) -> Mapping[str, DefinedStep]:
