@@ -23,7 +23,7 @@ from tests.chaos.remotes import Remotes
 from tests.fakes.web_server import served
 from tests.local.platform.processes import PATIENCE
 from tests.simulation.services import Effect
-from tests.unit.core.builders import LOOK, after, cancel, new, payment, run, spec, start
+from tests.unit.core.builders import DUE, after, cancel, new, payment, run, spec, start
 
 _TASK, _DO, _UNDO = "t", "t.r/pay/do", "t.r/pay/undo"
 _OUTCOME = Outcome(
@@ -123,7 +123,7 @@ def test_defect_of_the_outcome_is_found(fields: dict[str, Any], expected: str) -
 def _recovered() -> TaskRecord:
     """Return the record of an order whose payment was overdue once."""
     first = new(spec("pay"))
-    return after(after(first, start(first, "pay", by=30)), LOOK, seconds=60)
+    return after(after(first, start(first, "pay", by=30)), DUE, seconds=60)
 
 
 def _with_another_request(record: TaskRecord) -> TaskRecord:

@@ -23,7 +23,7 @@ from functions.supervisor.sweep_progress import report_sweep
 from tests.fakes.indexed_table import IndexedTable
 from tests.fakes.storage_process import START, virtual_now
 from tests.infra.watching.resources import DECLARED, queries
-from tests.unit.core.builders import LOOK, after, new, run, spec, start
+from tests.unit.core.builders import DUE, after, new, run, spec, start
 from tests.unit.storage.virtual import virtual
 from tests.unit.supervisor.supervised import Supervised, admit_due
 
@@ -62,9 +62,9 @@ async def _undo_exhausted() -> None:
     while record.finished_at is None:
         seconds += 10_000
         if record.resume_at is not None:
-            record = after(record, LOOK, seconds=seconds)
+            record = after(record, DUE, seconds=seconds)
         record = after(record, start(record, "a", by=seconds + 10), seconds=seconds)
-        record = after(record, LOOK, seconds=seconds + 100)
+        record = after(record, DUE, seconds=seconds + 100)
     await _alert(record.outbox)
 
 

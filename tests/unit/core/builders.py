@@ -37,7 +37,7 @@ from functions.core.task_events import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = RuleSettings()
 _NUMBERS = count(1)
-LOOK = Due(may_recover=True, queues={"queue:pay": Gate(name="queue:pay")})
+DUE = Due(may_recover=True, queues={"queue:pay": Gate(name="queue:pay")})
 WHO: dict[str, Any] = {"who": "op", "reason": "because"}
 
 
@@ -82,7 +82,7 @@ def new(*specs: StepSpec, settings: RuleSettings = SETTINGS, **order: Any) -> Ta
 def after(
     record: TaskRecord, *events: Event, seconds: float = 1, settings: RuleSettings = SETTINGS
 ) -> TaskRecord:
-    """Return the record after events that are accepted. A look decides on all requests of its queues."""
+    """Return the record after events that are accepted. `DUE` decides on all requests of its queues."""
     for event in events:
         applied = fold(record, _counted(record, event), None, at(seconds), settings)
         assert applied.rejection is None, f"{event}: {applied.rejection}"

@@ -44,7 +44,7 @@ from functions.core.task_events import (
 )
 from functions.messaging.agent_messages import Finding, outcome_of
 from tests.unit.core.builders import (
-    LOOK,
+    DUE,
     NOT_DEPLOYED,
     NOW,
     SETTINGS,
@@ -77,20 +77,20 @@ def test_recoveries_end() -> None:
         record, seconds = new(spec("a"), on_exhausted=policy), 0.0
         for failures in range(1, 6):
             seconds += 10_000
-            record = after(record, LOOK, seconds=seconds)
+            record = after(record, DUE, seconds=seconds)
             assert record.failures == failures
             assert (record.resume_at is not None) is (failures > SETTINGS.threshold)
             assert ready_steps(record) == ([] if record.resume_at else ["a"])
             if record.resume_at is not None:
                 wait = SETTINGS.extended_waits[failures - SETTINGS.threshold - 1]
                 assert 1 <= (record.resume_at - at(seconds)) / wait <= 1.25
-                record = after(record, LOOK, seconds=seconds + 9_000)
-        record = after(record, LOOK, seconds=seconds + 20_000)
+                record = after(record, DUE, seconds=seconds + 9_000)
+        record = after(record, DUE, seconds=seconds + 20_000)
         assert (derive(record).state, record.direction) == (state, direction)
         assert record.reason == "the task: overdue after 5 recoveries"
         assert alerts(record) == ["error" if policy is FailurePolicy.KEEP else "exhausted"]
     record = replace(new(spec("a"), payment()), failures=4)
-    record = after(after(record, start(record, "pay", by=90), start(record, "a")), LOOK, seconds=40)
+    record = after(after(record, start(record, "pay", by=90), start(record, "a")), DUE, seconds=40)
     for threshold, waits in ((3, (SETTINGS.skew,)), (3, ()), (0, (SETTINGS.skew,))):
         settings = RuleSettings(threshold=threshold, extended_waits=waits)
         recovered = after(record, end(record, "pay"), seconds=50, settings=settings)
@@ -99,7 +99,7 @@ def test_recoveries_end() -> None:
 
 def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
     """Its next run has `start_within` for the pick-up."""
-    columns = derive(after(begin(new(spec("a")), "a"), LOOK, seconds=60))
+    columns = derive(after(begin(new(spec("a")), "a"), DUE, seconds=60))
     assert (columns.state, columns.locked_by) == (ProcessState.PENDING, None)
     assert columns.complete_by == at(60) + SETTINGS.start_within
 
@@ -107,7 +107,7 @@ def test_recovered_task_is_pending_and_unlocked_until_its_new_time() -> None:
 def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -> None:
     """Beyond `defer_for` it counts as overdue. A resubmission and an undo begin with the whole time."""
     record = new(spec("a"))
-    late = replace(LOOK, is_overloaded=True)
+    late = replace(DUE, is_overloaded=True)
     deferred = after(record, late, seconds=60)
     assert (deferred.failures, derive(deferred).waiting_for) == (0, WaitingFor.DEFERRED)
     resumed = after(deferred, Due(), seconds=400)
@@ -116,7 +116,7 @@ def test_task_that_no_run_picks_up_is_deferred_while_submissions_are_delayed() -
     for event in (start(resumed, "a"), StepSkipped(epoch=1, step="a")):
         begun = after(resumed.with_operation("a", Operation(is_released=True)), event, seconds=401)
         assert (begun.deferred_since, begun.do("a").is_released) == (None, False)
-    stopped = after(replace(resumed, failures=9), LOOK, seconds=450)
+    stopped = after(replace(resumed, failures=9), DUE, seconds=450)
     assert stopped.deferred_since == at(60)
     for again in (resubmit(stopped), undo_request(stopped)):
         assert after(stopped, again, seconds=451).deferred_since is None
@@ -139,7 +139,7 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
     assert rejection(begun, find(unknown, "pay", by=95)) is Rejection.NOT_READY
     assert after(unknown, RunStarted(epoch=1, run=1)) is unknown  # it may have no free slot
     assert rejection(unknown, replace(find(unknown, "pay"), epoch=2)) is Rejection.STALE_EPOCH
-    ready = after(after(new(payment(can_find=True), spec("a")), start(record, "pay")), LOOK, seconds=60)
+    ready = after(after(new(payment(can_find=True), spec("a")), start(record, "pay")), DUE, seconds=60)
     taken = after(ready, find(ready, "pay"), seconds=61)  # the run starts "a" afterwards
     assert (needs_run(ready), needs_run(taken)) == (True, False)
     assert (unknown.run, unknown.finished_at) == (2, None)
@@ -153,9 +153,9 @@ def test_unknown_payment_is_looked_up_once_before_an_operator_decides() -> None:
         assert (derive(found).state, look_ups(found)) == (state, [])
     assert look_ups(after(unknown, NOT_DEPLOYED, seconds=61)) == []
     assert after(begun, RunStarted(epoch=1, run=2)).do("pay").finds_left == 1  # its run begins again
-    lost = after(begun, LOOK, seconds=95)  # with its run
+    lost = after(begun, DUE, seconds=95)  # with its run
     assert (look_ups(lost), lost.run, lost.failures) == (["pay"], 3, 0)
-    lost = after(after(lost, find(lost, "pay", by=130), seconds=96), LOOK, seconds=135)
+    lost = after(after(lost, find(lost, "pay", by=130), seconds=96), DUE, seconds=135)
     assert (derive(lost).state, lost.error) == (ProcessState.ERROR, "pay: its outcome is unknown (None)")
     assert look_ups(lost) == []
 
@@ -166,8 +166,8 @@ def test_start_that_is_looked_up_as_not_done_is_counted() -> None:
         record = new(payment(can_find=True, type=StepType.QUEUE, on_failure=policy))
         for number, failures in enumerate(counts):
             now = 5_000 * number
-            record = record if record.resume_at is None else after(record, LOOK, seconds=now - 1)
-            record = after(begin(record, "pay", by=now, seconds=now), LOOK, seconds=now + 40)
+            record = record if record.resume_at is None else after(record, DUE, seconds=now - 1)
+            record = after(begin(record, "pay", by=now, seconds=now), DUE, seconds=now + 40)
             found = end(record, "pay", OutcomeKind.NOT_BEGUN, is_look_up=True)
             record = after(record, found, seconds=now + 41)
             assert record.failures == failures
@@ -178,7 +178,7 @@ def _unknown(*others: StepSpec) -> TaskRecord:
     """Return a record with a payment of an Agent behind a queue, whose outcome became unknown at 60 s."""
     record = new(payment(can_find=True, type=StepType.QUEUE), *others)
     record = begin(record, "pay", *(each.name for each in others))
-    return after(record, Due(queues=LOOK.queues), seconds=60)
+    return after(record, Due(queues=DUE.queues), seconds=60)
 
 
 def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
@@ -194,8 +194,8 @@ def test_look_up_by_the_agent_of_a_queue_is_requested_once() -> None:
     for ending, due in (("", at(80)), (".2.find", at(80)), (".1.find", at(90))):  # of this epoch
         ids = frozenset({f"{unknown.do('pay').start_id}{ending}"})
         assert derive(after(unsent, RequestsSent(start_ids=ids))).due_at == due
-    assert rejection(sent, LOOK, 89) is Rejection.NOT_DUE
-    lost = after(sent, LOOK, seconds=95)
+    assert rejection(sent, DUE, 89) is Rejection.NOT_DUE
+    lost = after(sent, DUE, seconds=95)
     assert (derive(lost).state, lost.do("pay").find_by) == (ProcessState.ERROR, None)
 
 
@@ -206,7 +206,7 @@ def test_request_that_may_not_be_sent_is_sent_by_another_run() -> None:
     record = after(record, begun, start(record, "other", by=3600))
     sent = RequestsSent(start_ids=frozenset({"s"}))
     assert [derive(each).due_at for each in (record, after(record, sent))] == [at(60), at(3600)]
-    lost = after(record, LOOK, seconds=62)
+    lost = after(record, DUE, seconds=62)
     assert (lost.run, lost.failures, lost.start_by, derive(lost).due_at) == (2, 0, at(92), at(92))
     taken = after(lost, RunStarted(epoch=1, run=2, send_by=at(200)), seconds=63)
     assert (taken.do("q").run, derive(taken).due_at) == (2, at(200))
@@ -219,11 +219,11 @@ def test_recovery_does_not_wait_for_a_payment_in_a_queue() -> None:
     record = new(pay, spec("b"), nap, spec("c", "nap"))
     record = after(record, replace(start(record, "pay", by=3600), send_by=at(60)))
     record = after(record, start(record, "b"), start(record, "nap", by=70))
-    recovered = after(record, LOOK, seconds=40)
+    recovered = after(record, DUE, seconds=40)
     assert (recovered.epoch, recovered.do("pay").run, ready_steps(recovered)) == (2, 0, ["b"])
     assert ready_steps(after(recovered, Due(), seconds=70)) == ["b", "c"]
     begun = after(recovered, RunStarted(epoch=2, run=1, send_by=at(99)), seconds=41)
-    unsent = after(begun, LOOK, seconds=62)
+    unsent = after(begun, DUE, seconds=62)
     taken = after(unsent, RunStarted(epoch=2, run=unsent.run, send_by=at(99)), seconds=63)
     assert (unsent.run, taken.do("pay").run, taken.do("pay").send_by) == (2, 2, at(99))
     assert after(taken, end(record, "pay"), seconds=80).do("pay").state is OperationState.DONE
@@ -236,7 +236,7 @@ def test_lost_run_of_a_look_up_is_replaced_beside_a_decision_that_waits() -> Non
     """A recovery would have to wait for the other payment."""
     record = new(payment(can_find=True, complete_within=3600), queue("b", idempotent=False))
     record = after(record, start(record, "pay", by=3600), start(record, "b", by=99_000), cancel())
-    record = after(after(record, end(record, "pay", OutcomeKind.UNKNOWN)), LOOK, seconds=60)
+    record = after(after(record, end(record, "pay", OutcomeKind.UNKNOWN)), DUE, seconds=60)
     assert (look_ups(record), record.run, derive(record).due_at) == (["pay"], 3, at(90))
 
 
@@ -254,7 +254,7 @@ def test_outcome_of_a_look_up_counts_only_while_it_is_open() -> None:
         assert (found.do("pay").state, found.do("pay").find_by) == (state, None)
         assert rejection(sent, replace(outcome, start_id="other"), 70) is Rejection.OTHER_START
         assert rejection(sent, replace(outcome, direction=Direction.UNDO), 70) is Rejection.NOT_OPEN
-        lost = after(sent, LOOK, seconds=95)
+        lost = after(sent, DUE, seconds=95)
         for record, other in ((sent, replace(outcome, epoch=2)), (lost, outcome)):
             is_done = kind is OutcomeKind.DONE
             assert rejection(record, other, 96) is (None if is_done else Rejection.NOT_OPEN)
@@ -298,9 +298,9 @@ def test_repeated_outcome_of_a_payment_that_may_start_again_changes_nothing() ->
     """Its reply is delivered twice. The task stays open."""
     record = new(payment(on_failure=FailurePolicy.KEEP))
     first = begin(record, "pay")
-    asked = after(first, LOOK, seconds=40)
+    asked = after(first, DUE, seconds=40)
     record = after(asked, answer(asked, "pay", Verdict.NOT_DONE), seconds=50)
-    second = after(record, start(record, "pay", by=90), LOOK, seconds=100)
+    second = after(record, start(record, "pay", by=90), DUE, seconds=100)
     refused = OutcomeKind.REFUSED
     for sent, kind in ((first, refused), (first, OutcomeKind.NOT_BEGUN), (second, refused)):
         ended = after(sent, end(sent, "pay", kind), seconds=101)
@@ -312,13 +312,13 @@ def test_question_that_a_late_outcome_answers_stops_no_task() -> None:
     """Another payment is pending. Steps that become ready request a run. Any other decision stays."""
     record = new(payment(), spec("slow", idempotent=False), spec("b"), spec("c", "pay"), spec("d"))
     record = after(record, start(record, "pay"), start(record, "slow", by=900), start(record, "b", by=40))
-    asked, done = after(record, LOOK, seconds=33), end(record, "pay")
+    asked, done = after(record, DUE, seconds=33), end(record, "pay")
     answered = after(asked, done, seconds=34)
     assert (asked.decision is None, ready_steps(answered), answered.run) == (False, ["c", "d"], 2)
     refused = after(record, end(record, "b", OutcomeKind.REFUSED), done, seconds=20)
-    for last in (end(record, "slow"), LOOK):  # its outcome may be unknown
+    for last in (end(record, "slow"), DUE):  # its outcome may be unknown
         assert (refused.epoch, after(refused, last, seconds=933).direction) == (1, Direction.UNDO)
-    for event in (cancel(), StepBroken(epoch=1, step="d", error="KeyError"), LOOK):
+    for event in (cancel(), StepBroken(epoch=1, step="d", error="KeyError"), DUE):
         decided = after(record, event, seconds=45)
         kept = after(decided, done, seconds=46).decision
         assert (kept is None, kept) == (False, decided.decision)
@@ -382,7 +382,7 @@ def test_event_ends_its_step() -> None:
     waiting = begin(new(payment(), spec("w", type=StepType.EVENT), spec("slow")), "pay", "w", by=99)
     waiting = begin(waiting, "slow", by=9)
     assert rejection(after(waiting, cancel()), sent) is Rejection.FINISHED
-    assert rejection(after(waiting, LOOK, seconds=20), sent, 20) is None  # a recovery waits for the payment
+    assert rejection(after(waiting, DUE, seconds=20), sent, 20) is None  # a recovery waits for the payment
 
 
 def test_event_that_does_not_arrive_in_time_applies_its_policy() -> None:
@@ -421,7 +421,7 @@ def test_child_task_ends_its_step() -> None:
     noted = after(after(_kept_child(), undone), done)
     assert (noted.step("w").do.state, alerts(noted)[-1]) == (OperationState.REFUSED, "noted")
     assert noted.step("w").note == "recorded as refused, but its task was processed"
-    overdue = after(_kept_child(), LOOK, seconds=40)
+    overdue = after(_kept_child(), DUE, seconds=40)
     skipped = after(overdue, answer(overdue, "w", Verdict.DONE, "{}"), seconds=41)
     twice = after(skipped, done, seconds=42)
     assert twice.step("w").note == "recorded as done by hand, but its task was processed, too"
@@ -474,7 +474,7 @@ def test_task_beyond_its_time_limit_ends_by_its_policy(policy: FailurePolicy, di
     """A resubmission starts the limit again."""
     record = begin(new(spec("a", undo=True), on_exhausted=policy, complete_within=20), "a")
     assert rejection(record, Due(), 25) is Rejection.NOT_DUE
-    ended = after(record, LOOK, seconds=25)
+    ended = after(record, DUE, seconds=25)
     assert (ended.direction, ended.reason) == (direction, "not finished within 20 s")
     if policy is FailurePolicy.KEEP:
         assert after(ended, resubmit(ended), seconds=100).expires_at == at(120)
@@ -484,13 +484,13 @@ def test_unknown_payment_is_settled_before_the_time_limit_applies() -> None:
     """The question comes first, then the policy. A verdict starts the limit again."""
     record = new(payment(can_find=True), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
     record = begin(record, "pay")
-    record = after(record, LOOK, seconds=25)
+    record = after(record, DUE, seconds=25)
     assert (record.decision is not None, record.epoch) == (True, 1)
-    record = after(record, LOOK, seconds=60)
+    record = after(record, DUE, seconds=60)
     assert (look_ups(record), record.finished_at) == (["pay"], None)
     record = after(record, end(record, "pay", OutcomeKind.UNKNOWN, is_look_up=True), seconds=100)
     assert (derive(record).state, record.direction) == (ProcessState.ERROR, Direction.DO)
     record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=110)
-    assert rejection(record, LOOK, 130) is Rejection.NOT_DUE
-    record = after(record, LOOK, seconds=135)
+    assert rejection(record, DUE, 130) is Rejection.NOT_DUE
+    record = after(record, DUE, seconds=135)
     assert (record.direction, record.order.submitted_at) == (Direction.UNDO, NOW)

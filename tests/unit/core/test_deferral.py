@@ -27,7 +27,7 @@ from functions.core.gate_rules import (
 from functions.core.record import Direction, FailurePolicy, OperationState, StepType, TaskRecord
 from functions.core.task_events import Due, GateReleased, OutcomeKind, Rejection, StepDeferred
 from tests.unit.core.builders import (
-    LOOK,
+    DUE,
     NOW,
     RESUME,
     SETTINGS,
@@ -63,12 +63,12 @@ def test_step_behind_a_closed_gate_waits_uncounted() -> None:
     assert (columns.waiting_for, columns.due_at) == (WaitingFor.DEFERRED, at(1 + _BOUND))
     assert step_state(record, record.order.by_name["a"]) is StepState.DEFERRED
     assert rejection(record, StepDeferred(epoch=1, step="a")) is Rejection.NOT_READY
-    assert rejection(record, LOOK, 3_600) is Rejection.NOT_DUE
+    assert rejection(record, DUE, 3_600) is Rejection.NOT_DUE
     released = after(record, GateReleased(gate="s", most=1), seconds=5)
     assert (ready_steps(released), derive(released).gates, released.failures) == (["a"], {}, 0)
     assert (released.run, derive(released).waiting_for) == (2, WaitingFor.PICK_UP)
     assert rejection(released, GateReleased(gate="s", most=1), 6) is Rejection.NOT_OPEN
-    assert after(released, LOOK, seconds=60).failures == 0  # the hosts carry less than is released
+    assert after(released, DUE, seconds=60).failures == 0  # the hosts carry less than is released
 
 
 def test_release_keeps_the_order_of_waiting() -> None:
@@ -88,20 +88,20 @@ def test_service_that_was_not_called_costs_no_recovery() -> None:
     record, seconds = new(spec("a", agent="s")), 0.0
     while seconds < _BOUND:
         record = run(record, "a", OutcomeKind.NOT_BEGUN, seconds)
-        assert rejection(record, LOOK, seconds + 300) is Rejection.NOT_DUE
+        assert rejection(record, DUE, seconds + 300) is Rejection.NOT_DUE
         record = after(record, GateReleased(gate="s", most=1), seconds=seconds + 300)
         seconds += 301
     record = run(record, "a", OutcomeKind.NOT_BEGUN, seconds)
     assert record.failures == 0
     assert rejection(record, Due(), seconds + 300) is Rejection.NOT_DUE
-    assert after(record, LOOK, seconds=seconds + 300).failures == 1
+    assert after(record, DUE, seconds=seconds + 300).failures == 1
 
 
 def test_optional_step_that_is_deferred_for_too_long_fails() -> None:
     """The task continues without it. While it waits for its recovery, the deferral is not due."""
     record = _deferred(on_failure=FailurePolicy.CONTINUE)
     assert derive(replace(record, resume_at=at(_BOUND + 60))).due_at == at(_BOUND + 60)
-    record = after(record, LOOK, seconds=_BOUND + 10)
+    record = after(record, DUE, seconds=_BOUND + 10)
     assert (record.do("a").error, record.failures) == ("deferred for too long", 0)
     assert derive(record).state == "Processed"
 
@@ -109,7 +109,7 @@ def test_optional_step_that_is_deferred_for_too_long_fails() -> None:
 def test_hold_before_a_step_waits_does_not_extend_its_deadline() -> None:
     """An earlier step that waited behind the gate, or the step's request of an earlier epoch, has ended."""
     record = new(spec("a", agent="s", on_failure=FailurePolicy.CONTINUE), spec("b", "a", agent="s"))
-    record = after(after(record, StepDeferred(epoch=1, step="a")), LOOK, seconds=_BOUND + 10)
+    record = after(after(record, StepDeferred(epoch=1, step="a")), DUE, seconds=_BOUND + 10)
     record = after(record, StepDeferred(epoch=1, step="b"), seconds=_BOUND + 11)
     past = replace(_HELD, end=at(7_200))
     assert rejection(record, Due(holds={"s": (past,)}), _BOUND + 12) is Rejection.NOT_DUE
@@ -198,7 +198,7 @@ def test_optional_payment_that_was_done_is_not_rebuilt() -> None:
     """Its result came after the task had continued, and cannot be used. Its effect exists."""
     pay = payment(on_failure=FailurePolicy.CONTINUE, undo=False)
     record = new(pay, spec("b", "pay"), on_failure=FailurePolicy.KEEP)
-    record = after(begin(record, "pay"), LOOK, seconds=40)
+    record = after(begin(record, "pay"), DUE, seconds=40)
     record = after(record, end(record, "pay", OutcomeKind.DONE_WITHOUT_RESULT), seconds=41)
     assert alerts(record) == ["noted"]  # operators see it
     record = run(record, "b", OutcomeKind.REFUSED, seconds=42)
@@ -220,7 +220,7 @@ def test_request_that_its_agent_had_not_reached_is_deferred() -> None:
     outdated = replace(behind, served=(Served(at=at(-31), up_to=NOW),))
     for gate in (well, reached, outdated):
         assert after(record, Due(may_recover=True, queues={"queue:q": gate}), seconds=60).failures == 1
-    assert rejection(record, LOOK, 60) is Rejection.NOT_DUE
+    assert rejection(record, DUE, 60) is Rejection.NOT_DUE
     record = new(payment(type=StepType.QUEUE, can_find=True))
     assert rejection(begin(record, "pay"), Due(), 60) is Rejection.NOT_DUE
 
@@ -339,7 +339,7 @@ def test_time_limit_does_not_run_while_a_request_is_in_a_held_queue() -> None:
     assert (list(derive(found).gates), found.failures) == ([pay.gate], 0)
     record = new(payment(type=StepType.QUEUE, complete_within=3_600))
     past = replace(_HELD, start=at(60), end=at(3_590))
-    look = Due(holds={pay.gate: (past,)}, queues=LOOK.queues)
+    look = Due(holds={pay.gate: (past,)}, queues=DUE.queues)
     record = begin(record, "pay", by=3_600)
     assert after(record, look, seconds=3_605).do("pay").complete_by == at(3_601 + 3_530)
     for start_at, state in ((7_130, OperationState.RUNNING), (7_132, OperationState.UNKNOWN)):
@@ -371,7 +371,7 @@ def test_hold_is_credited_to_each_request_that_was_in_its_queue() -> None:
     assert after(record, look, seconds=1_535).expires_at == at(1_000 + 530 + 400)
     pay = payment(type=StepType.QUEUE, on_failure=FailurePolicy.CONTINUE)
     record = new(pay, spec("b", "pay", type=StepType.EVENT), complete_within=600)
-    record = after(begin(record, "pay"), LOOK, seconds=40)
+    record = after(begin(record, "pay"), DUE, seconds=40)
     record = begin(record, "b", by=9_000, seconds=41)
     look = Due(may_recover=True, holds={pay.gate: (replace(_HELD, start=at(100)),)})
     assert derive(after(record, look, seconds=610)).state == "Error"
@@ -391,7 +391,7 @@ def test_slow_agent_defers_a_payment_up_to_the_bound(*, is_look_up: bool) -> Non
         seconds += 600
         released = after(record, GateReleased(gate=pay.gate, most=1), seconds=seconds)
         record = released if seconds < _BOUND else record
-    assert after(record, LOOK, seconds=seconds + 70).failures == 1
+    assert after(record, DUE, seconds=seconds + 70).failures == 1
 
 
 def test_hold_does_not_use_up_the_bound_of_a_request_in_its_queue() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from functions.core.error_texts import MOST_CLASS_BYTES, error_class, failed_step
 from functions.core.record import FailurePolicy
 from functions.core.task_events import OutcomeKind
-from tests.unit.core.builders import LOOK, after, new, run, spec
+from tests.unit.core.builders import DUE, after, new, run, spec
 
 _PIECES = [*"a1 :'\"`“”(){,…-.", "answered 503", "can't", "undo of ", "pick: ", "customer "]
 
@@ -64,5 +64,5 @@ def test_task_that_no_run_picked_up_failed_at_no_step() -> None:
     """A step may have any name."""
     record = new(spec("task"))
     for number in range(1, 20):
-        record = after(record, LOOK, seconds=number * 10_000) if record.finished_at is None else record
+        record = after(record, DUE, seconds=number * 10_000) if record.finished_at is None else record
     assert (record.error, failed_step(record)) == ("the task: overdue after 5 recoveries", None)

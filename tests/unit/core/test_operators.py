@@ -37,7 +37,7 @@ from functions.core.task_events import (
     Verdict,
 )
 from tests.unit.core.builders import (
-    LOOK,
+    DUE,
     NOT_DEPLOYED,
     RESUME,
     SETTINGS,
@@ -72,7 +72,7 @@ def test_suspension_stops_starts_and_calls_under_way_count() -> None:
     record = after(record, end(record, "a"), seconds=5)
     seen = (record.do("a").state, ready_steps(record), derive(record).calls_under_way)
     assert seen == (OperationState.DONE, [], 0)
-    assert rejection(record, LOOK, 5_000) is Rejection.NOT_DUE
+    assert rejection(record, DUE, 5_000) is Rejection.NOT_DUE
     resumed = after(record, RESUME, seconds=5_000)
     assert (ready_steps(resumed), resumed.run, resumed.failures) == (["b"], 2, 0)
     assert rejection(resumed, RESUME) is Rejection.NOT_OPEN
@@ -101,7 +101,7 @@ def test_deadlines_do_not_run_while_the_version_is_missing() -> None:
     record = after(record, find(record, "pay", by=31), seconds=2)
     record = after(record, NOT_DEPLOYED, seconds=10)
     assert alerts(record) == ["suspended"]
-    assert rejection(record, LOOK, 1_000) is Rejection.NOT_DUE
+    assert rejection(record, DUE, 1_000) is Rejection.NOT_DUE
     resumed = after(record, Resumed(), seconds=1_010)
     assert (resumed.expires_at, resumed.do("ok").complete_by) == (at(1_600), at(1_100))
     assert (resumed.do("nap").complete_by, resumed.do("pay").find_by) == (at(100), at(1_031))
@@ -109,7 +109,7 @@ def test_deadlines_do_not_run_while_the_version_is_missing() -> None:
 
 
 def test_wait_that_was_nearly_over_when_its_version_was_missing_begins_again() -> None:
-    """So does the time limit of the task. Nobody notices earlier that the version is missing."""
+    """So does the time limit of the task. A missing version is noticed at the end of the wait."""
     record = new(spec("c", type=StepType.WORKFLOW, workflow="c", complete_within=300), complete_within=300)
     record = begin(record, "c", by=300)
     missing = after(record, NOT_DEPLOYED, seconds=250)
@@ -152,7 +152,7 @@ def test_time_in_error_does_not_count_against_waits() -> None:
     types = (StepType.EVENT, StepType.WORKFLOW, StepType.TIMER)
     record = new(payment(), replace(payment(), name="tip"), *(spec(each, type=each) for each in types))
     record = after(record, *(start(record, each, by=900) for each in types))
-    record = after(after(record, start(record, "pay"), start(record, "tip")), LOOK, seconds=40)
+    record = after(after(record, start(record, "pay"), start(record, "tip")), DUE, seconds=40)
     record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=100)
     record = after(record, answer(record, "tip", Verdict.DONE, "{}"), seconds=240)
     assert [record.do(each).complete_by for each in types] == [at(1_100), at(1_100), at(900)]
@@ -311,12 +311,12 @@ def test_exhausted_undo_counts_as_refused() -> None:
     for _ in range(5):
         seconds += 4_000
         if record.resume_at is not None:
-            record = after(record, LOOK, seconds=seconds - 1_000)
+            record = after(record, DUE, seconds=seconds - 1_000)
         record = begin(record, "b", by=seconds - 900, seconds=seconds - 950)
-        record = after(record, LOOK, seconds=seconds)
-    record = after(record, LOOK, seconds=seconds + 2_500)
+        record = after(record, DUE, seconds=seconds)
+    record = after(record, DUE, seconds=seconds + 2_500)
     record = begin(record, "b", by=seconds + 2_600, seconds=seconds + 2_550)
-    record = after(record, LOOK, seconds=seconds + 3_000)
+    record = after(record, DUE, seconds=seconds + 3_000)
     assert (record.step("b").undo.state, record.failures) == (OperationState.REFUSED, 0)
     assert record.step("b").undo.error == "overdue after 5 recoveries"
     assert ready_steps(record) == ["a"]
@@ -342,7 +342,7 @@ def test_rebuilt_request_has_a_new_key_and_every_generation_is_undone() -> None:
 def test_request_with_an_unknown_start_is_never_rebuilt() -> None:
     """An earlier request may still take effect under the old key, or has done so without a result."""
     task = new(spec("a"), on_failure=FailurePolicy.KEEP)
-    lost = after(begin(task, "a"), LOOK, seconds=60)
+    lost = after(begin(task, "a"), DUE, seconds=60)
     lost = run(lost, "a", OutcomeKind.REFUSED, seconds=61)
     assert rejection(lost, resubmit(lost, "a")) is Rejection.NOT_OPEN
     retried = run(task, "a", OutcomeKind.REFUSED, has_unanswered=True)
@@ -383,7 +383,7 @@ def test_end_of_an_undone_child_counts_after_that_of_its_step() -> None:
     """The step was overdue, or its result was missing. A resubmission starts another child."""
     record = begin(new(spec("w", type=StepType.WORKFLOW), on_failure=FailurePolicy.KEEP), "w")
     no_output = replace(_child_ended(record, 0, is_done=True), result=None)
-    for failed in (after(record, LOOK, seconds=40), after(record, no_output)):
+    for failed in (after(record, DUE, seconds=40), after(record, no_output)):
         gone = after(failed, undone := _child_ended(record, 0), seconds=50)
         assert after(gone, undone, seconds=51) is gone
         again = after(gone, resubmit(gone), seconds=60)
@@ -395,7 +395,7 @@ def test_late_payment_of_a_task_that_is_undone_is_kept() -> None:
     for undo, ready in ((True, ["pay"]), (False, [])):
         record = new(payment(undo=undo), spec("b"))
         paying = begin(record, "pay")
-        record = after(after(paying, cancel()), LOOK, seconds=60)
+        record = after(after(paying, cancel()), DUE, seconds=60)
         assert (record.epoch, record.do("pay").state) == (2, OperationState.UNKNOWN)
         record = after(record, end(paying, "pay"), seconds=70)
         assert (record.do("pay").state, ready_steps(record)) == (OperationState.DONE, ready)
@@ -422,19 +422,19 @@ def test_cancelled_task_waits_for_its_payment() -> None:
     ended = after(waiting, end(record, "pay"))
     assert (ended.epoch, ready_steps(ended)) == (2, ["pay"])
     record = new(payment(), on_exhausted=FailurePolicy.COMPENSATE, complete_within=20)
-    record = after(begin(record, "pay", by=30), LOOK, seconds=23)
-    undone = after(after(record, cancel(Canceller.CALLER), seconds=24), LOOK, seconds=35)
+    record = after(begin(record, "pay", by=30), DUE, seconds=23)
+    undone = after(after(record, cancel(Canceller.CALLER), seconds=24), DUE, seconds=35)
     assert (undone.direction, undone.error) == (Direction.UNDO, None)
     waiting = after(record, cancel(), seconds=24)
-    undone = after(waiting, LOOK, seconds=35, settings=replace(SETTINGS, check_deployed=_is_not_deployed))
+    undone = after(waiting, DUE, seconds=35, settings=replace(SETTINGS, check_deployed=_is_not_deployed))
     assert (undone.direction, undone.suspension) == (Direction.UNDO, None)
     started = after(new(payment()), start(new(payment()), "pay"))
-    suspended = after(started, LOOK, seconds=35, settings=replace(SETTINGS, check_deployed=_is_not_deployed))
+    suspended = after(started, DUE, seconds=35, settings=replace(SETTINGS, check_deployed=_is_not_deployed))
     assert (suspended.direction, suspended.suspension is not None) == (Direction.DO, True)
     recovered = new(payment(), spec("b"))  # a recovery that waits for the payment is no end
     recovered = after(recovered, start(recovered, "pay", by=99), start(recovered, "b"))
-    recovered = after(recovered, LOOK, seconds=35)
+    recovered = after(recovered, DUE, seconds=35)
     suspended = after(
-        recovered, LOOK, seconds=105, settings=replace(SETTINGS, check_deployed=_is_not_deployed)
+        recovered, DUE, seconds=105, settings=replace(SETTINGS, check_deployed=_is_not_deployed)
     )
     assert (recovered.decision is not None, suspended.suspension is not None) == (True, True)

@@ -41,7 +41,7 @@ from functions.core.task_events import (
     Suspended,
 )
 from functions.scheduler.run import with_valid_result
-from tests.unit.core.builders import LOOK, NOW, SETTINGS, after, at, cancel, end, new, payment, run, start
+from tests.unit.core.builders import DUE, NOW, SETTINGS, after, at, cancel, end, new, payment, run, start
 
 
 class Parcel(BaseModel):
@@ -228,7 +228,7 @@ def test_task_whose_version_is_not_deployed_is_suspended() -> None:
     record = new(payment(can_find=True), second)  # so is one that looks up an outcome, unless it ends
     record = after(record, start(record, "pay"), start(record, "b", by=99))
     for unknown, kind in ((record, Suspended), (after(record, cancel()), StepStarted)):
-        planned = _plan(after(unknown, LOOK, seconds=60), WorkflowRegistry([_CHILD]))
+        planned = _plan(after(unknown, DUE, seconds=60), WorkflowRegistry([_CHILD]))
         assert isinstance(planned[0], kind)
 
 

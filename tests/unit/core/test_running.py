@@ -35,7 +35,7 @@ from functions.core.task_events import (
     Verdict,
 )
 from tests.unit.core.builders import (
-    LOOK,
+    DUE,
     NOW,
     SETTINGS,
     after,
@@ -59,7 +59,7 @@ from tests.unit.core.builders import (
 def test_request_is_recorded_once_and_used_in_every_epoch() -> None:
     """One effect key never carries two bodies."""
     record = begin(new(spec("a")), "a", request='{"first":1}')
-    record = after(record, LOOK, seconds=60)
+    record = after(record, DUE, seconds=60)
     assert (record.epoch, record.failures) == (2, 1)
     record = begin(record, "a", request='{"second":2}', by=90, seconds=61)
     assert record.do("a").request == '{"first":1}'
@@ -70,7 +70,7 @@ def test_outcome_of_an_old_epoch_is_rejected() -> None:
     """The epoch is the fencing token."""
     record = new(spec("a"))
     started = begin(record, "a")
-    recovered = after(started, LOOK, seconds=60)
+    recovered = after(started, DUE, seconds=60)
     assert rejection(recovered, end(started, "a"), 61) is Rejection.STALE_EPOCH
     assert rejection(recovered, start(started, "a", "2"), 61) is Rejection.STALE_EPOCH
     assert rejection(recovered, RunStarted(epoch=1, run=1), 61) is Rejection.STALE_EPOCH
@@ -159,7 +159,7 @@ def test_unknown_outcome_makes_a_repeatable_step_overdue_at_once() -> None:
     """The Supervisor recovers it without a further wait."""
     record = run(new(spec("a")), "a", OutcomeKind.UNKNOWN)
     assert record.do("a").complete_by == at(1)
-    record = after(record, LOOK, seconds=4)
+    record = after(record, DUE, seconds=4)
     assert (record.epoch, ready_steps(record)) == (2, ["a"])
     assert [each.outcome for each in record.do("a").attempts] == ["unknown"]
 
@@ -182,7 +182,7 @@ def test_repeated_run_leaves_overdue_calls_to_the_supervisor() -> None:
     overdue = begin(record, "a")
     for each, seconds in ((unknown, 1.5), (overdue, 30)):
         assert after(each, RunStarted(epoch=1, run=1), seconds=seconds) is each
-        recovered = after(each, LOOK, seconds=seconds + 2)
+        recovered = after(each, DUE, seconds=seconds + 2)
         assert (recovered.failures, ready_steps(recovered)) == (1, ["a"])
 
 

@@ -28,7 +28,7 @@ from functions.storage.row_keys import TaskIndex, index_range, next_receiver, ta
 from functions.storage.table_contract import CorruptRowError, RefusedChanges, Row, UnwritableRowsError
 from tests.fakes.simulated_table import SimulatedTable
 from tests.unit.core.builders import (
-    LOOK,
+    DUE,
     NOT_DEPLOYED,
     SETTINGS,
     SUSPEND,
@@ -86,7 +86,7 @@ def rebuilt() -> TaskRecord:
 
 
 #: A task with an open question.
-UNKNOWN = after(begin(new(payment()), "pay"), LOOK, seconds=40)
+UNKNOWN = after(begin(new(payment()), "pay"), DUE, seconds=40)
 RECORDS = {
     "new": new(spec("a")),
     "refused": refused(),
@@ -165,7 +165,7 @@ def test_change_of_ninety_steps_with_large_texts_fits() -> None:
     record = new(*specs)
     for each in specs:
         record = after(record, start(record, each.name, request='"' + "ü" * 29_000 + '"'))
-    record = after(record, LOOK, seconds=40)
+    record = after(record, DUE, seconds=40)
     table = SimulatedTable()
     table.write("000", admission(new(*specs), "w1", ())[0])
     for first in range(0, 90, 15):  # the rows as earlier changes have left them
@@ -256,13 +256,13 @@ def test_late_outcome_beside_a_decision_of_the_largest_task_fits() -> None:
     settings = replace(SETTINGS, threshold=0, extended_waits=())
     record = new(pay, optional, spec("c", agent="x2"), *waiting, on_exhausted=FailurePolicy.COMPENSATE)
     first = record = after(record, start(record, "pay"), settings=settings)
-    record = after(record, LOOK, seconds=40, settings=settings)
+    record = after(record, DUE, seconds=40, settings=settings)
     record = after(record, answer(record, "pay", Verdict.NOT_DONE), seconds=50, settings=settings)
     starts = [start(record, name, by=by) for name, by in (("pay", 900), ("b", 90), ("c", 100))]
     waits = [StepDeferred(epoch=record.epoch, step=each.name) for each in waiting]
     record = after(record, *starts, *waits, seconds=51, settings=settings)
     for seconds in (95, 110):
-        record = after(record, LOOK, seconds=seconds, settings=settings)
+        record = after(record, DUE, seconds=seconds, settings=settings)
     _, stored = admission(replace(record, outbox=(), closed=()), "w1")
     changed = after(stored.record, end(first, "pay"), seconds=120, settings=settings)
     assert (len(changed.closed), len(changed.outbox)) == (1, 4)
