@@ -1,7 +1,8 @@
-"""The plan of a run: the steps that it starts next. Only this module calls functions of a task's steps.
+"""The plan of a run: the steps that it starts next.
 
+Only this module and the admission of an order (`for_each`, `find_by`) call functions of a definition.
 Functions of a definition are pure, but nothing depends on it: each call has its own copies of payload and
-results, and whatever a function raises or returns becomes an event. Times are UTC.
+results, and each error or wrong value of a function becomes an event. Times are UTC.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from functions.core.task_events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
-    """One run of an epoch.
+class RunLimits:
+    """The limits of one run, and the functions by which its plan gets start ids and gates.
 
     `room` is the number of further calls that it may have under way. All end by `ends_at`; a call that could
     last longer starts only before it `has_begun` another one. By `send_by` it records which requests it has
@@ -61,39 +62,45 @@ class _ResultError(UnfitValueError):
         self.step, self.error = step, error
 
 
-def plan(record: TaskRecord, runner: Runner, registry: WorkflowRegistry, now: datetime) -> list[Event]:
+def plan(record: TaskRecord, limits: RunLimits, registry: WorkflowRegistry, now: datetime) -> list[Event]:
     """Return the events that start look-ups, and start, skip or defer the ready steps. It raises nothing.
 
     A recorded request is sent again as it is. Without a definition that is needed, the task is suspended.
     """
-    if record.epoch != runner.epoch:
+    if record.epoch != limits.epoch:
         return []
     planned: list[Event] = []
-    room, finds, order = runner.room, look_ups(record), record.order
+    room = limits.room
+    finds = look_ups(record)
+    order = record.order
     if finds and record.decision is None and registry.find(order.workflow, order.version) is None:
         return [events.Suspended(reason=f"workflow {order.workflow} is not deployed", epoch=record.epoch)]
     for name in (*finds, *ready_steps(record)):
-        spec, operation = record.order.by_name[name], record.current(name)
+        spec = order.by_name[name]
+        operation = record.current(name)
         is_call = spec.type is StepType.ACTIVITY
-        gate = runner.gate(spec.gate) if spec.agent and not operation.finds_left else None
+        gate = limits.gate(spec.gate) if spec.agent and not operation.finds_left else None
         if gate is not None and gate.blocks(is_released=operation.is_released):
             planned.append(events.StepDeferred(epoch=record.epoch, step=name))
             continue
-        may_outlast = now + timedelta(seconds=spec.complete_within) > runner.ends_at
-        if is_call and (room <= 0 or (runner.has_begun and may_outlast)):
+        may_outlast = now + timedelta(seconds=spec.complete_within) > limits.ends_at
+        if is_call and (room <= 0 or (limits.has_begun and may_outlast)):
             continue
-        event = _planned(record, spec, runner, registry, now)
-        room -= is_call and isinstance(event, events.StepStarted)
+        event = _event_for(record, spec, limits, registry, now)
         planned.append(event)
+        if is_call and isinstance(event, events.StepStarted):
+            room -= 1
     return planned
 
 
-def _planned(
-    record: TaskRecord, spec: StepSpec, runner: Runner, registry: WorkflowRegistry, now: datetime
+def _event_for(
+    record: TaskRecord, spec: StepSpec, limits: RunLimits, registry: WorkflowRegistry, now: datetime
 ) -> Event:
-    operation, complete_by = record.current(spec.name), now + timedelta(seconds=spec.complete_within)
-    complete_by = min(complete_by, runner.ends_at) if spec.type is StepType.ACTIVITY else complete_by
+    operation = record.current(spec.name)
     request = operation.request
+    complete_by = now + timedelta(seconds=spec.complete_within)
+    if spec.type is StepType.ACTIVITY:
+        complete_by = min(complete_by, limits.ends_at)
     if request is None:
         try:
             definition = _Definition(record, registry)
@@ -111,19 +118,19 @@ def _planned(
             return events.StepBroken(epoch=record.epoch, step=spec.name, error=error_text(error))
     return events.StepStarted(
         epoch=record.epoch,
-        run=runner.run,
+        run=limits.run,
         step=spec.name,
-        start_id=(operation.start_id if operation.finds_left else None) or runner.new_id(),
+        start_id=(operation.start_id if operation.finds_left else None) or limits.new_id(),
         complete_by=complete_by,
         request=request,
-        send_by=runner.send_by if spec.type is StepType.QUEUE else None,
+        send_by=limits.send_by if spec.type is StepType.QUEUE else None,
     )
 
 
 def check_deployed(record: TaskRecord, registry: WorkflowRegistry) -> None:
     """Raise `NotDeployedError` unless a task's version and the workflows of its children are deployed.
 
-    So must be the items whose steps are ready, or become ready when the task is resumed.
+    It also checks the items of the steps that are ready, or become ready when the task is resumed.
     """
     definition = _Definition(record, registry)
     definition.check_payload()
@@ -180,17 +187,18 @@ class _Definition:
             raise NotDeployedError(f"{version} is deployed with other steps than it was submitted with")
         self.workflow: Workflow[BaseModel] = workflow
         self._record, self._registry, self._version = record, registry, version
-        self._checked: BaseModel | None = None
+        self._unused_copy: BaseModel | None = None
 
     def check_payload(self) -> None:
         """Raise `NotDeployedError` if the payload's model rejects the payload."""
-        self._checked = self.payload()
+        self._unused_copy = self.payload()
 
     def payload(self) -> BaseModel:
         """Return a copy of the payload that no other function has. Raises `NotDeployedError`."""
-        checked, self._checked = self._checked, None
-        if checked is not None:
-            return checked
+        copy = self._unused_copy
+        if copy is not None:  # it saves one validation: the first caller gets the copy of the check
+            self._unused_copy = None
+            return copy
         try:
             return self.workflow.payload.model_validate_json(self._record.order.payload)
         except Exception as error:

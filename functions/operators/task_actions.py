@@ -27,7 +27,7 @@ from functions.core.definition.workflow_definition import WorkflowRegistry
 from functions.core.derive import ProcessState, derive, is_settled, undo_order, with_needs
 from functions.core.json_values import UnfitValueError, bounded
 from functions.core.operator_rules import can_rebuild
-from functions.core.plan import Runner, check_deployed, checked_result, plan
+from functions.core.plan import RunLimits, check_deployed, checked_result, plan
 from functions.core.record import (
     UNDOING_ENDS,
     Direction,
@@ -262,7 +262,7 @@ class TaskActions:
         """
         if after.finished_at is not None and after.error is None and after.reason is not None:
             raise wrong_field("result", after.reason)
-        runner = Runner(
+        limits = RunLimits(
             epoch=after.epoch,
             run=after.run,
             room=MOST_STEPS,
@@ -270,7 +270,7 @@ class TaskActions:
             new_id=lambda: "trial",
             gate=lambda _name: None,
         )
-        for event in plan(after, runner, self.registry, self.now()):
+        for event in plan(after, limits, self.registry, self.now()):
             if isinstance(event, events.Suspended):
                 raise _not_deployed(action, event.reason)
             if isinstance(event, events.StepBroken):

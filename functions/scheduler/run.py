@@ -20,7 +20,7 @@ from functions.core.definition.workflow_definition import SECONDS_BEFORE_CALL, W
 from functions.core.derive import pending_work
 from functions.core.error_texts import error_text
 from functions.core.json_values import UnfitValueError, bounded
-from functions.core.plan import Runner, checked_result, plan
+from functions.core.plan import RunLimits, checked_result, plan
 from functions.core.record import WAITING_TYPES, Direction, StepSpec, StepType, TaskRecord
 from functions.core.task_events import Event, OutcomeKind, RequestsSent, RunStarted, StepEnded, StepStarted
 from functions.messaging.agent_messages import AgentRequest
@@ -166,12 +166,12 @@ class _Run:
         self._planned.update((event.start_id, event.complete_by) for event in starts)
         return [*planned, RequestsSent(start_ids=frozenset(self._sent))] if self._sent else planned
 
-    def _runner(self, record: TaskRecord, now: datetime) -> Runner:
+    def _runner(self, record: TaskRecord, now: datetime) -> RunLimits:
         """Return this run with its room for further calls and look-ups. Overdue ones have ended."""
         mine = [(spec, each) for spec, each in record.operations if each.run == self._run]
         ends = (each.under_way_until for spec, each in mine if spec.type is StepType.ACTIVITY)
         calls = max(self._calls, sum(end is not None and end > now for end in ends))
-        return Runner(
+        return RunLimits(
             epoch=self._epoch,
             run=self._run,
             room=self._runs.steps_at_once - calls,

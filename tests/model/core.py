@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import ProcessState, derive
-from functions.core.plan import Runner, plan
+from functions.core.plan import RunLimits, plan
 from functions.core.record import Direction, EpochEnd, MessageKind, OperationState, RuleSettings, TaskRecord
 from functions.core.rules import admit, fold
 from functions.core.task_events import (
@@ -126,7 +126,7 @@ class Core:
 
         def planned(record: TaskRecord, now: datetime) -> Sequence[Event]:
             assert run is not None
-            runner = Runner(
+            limits = RunLimits(
                 epoch=run[0],
                 run=run[1],
                 room=16,
@@ -134,7 +134,7 @@ class Core:
                 new_id=lambda: f"{DRAWN}{next(ids)}",
                 gate=lambda _: None,
             )
-            return plan(record, runner, self._registry, now)
+            return plan(record, limits, self._registry, now)
 
         applied = fold(before, event, None if run is None else planned, START, SETTINGS)
         after = applied.record

@@ -216,8 +216,8 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("scheduler.run", "kind=OutcomeKind.DONE_WITHOUT_RESULT, result=None, error=str", "error=str"),
     ),
     "call_outlasts_its_run": (
-        Edit("core.plan", "complete_within) > runner", "complete_within) * 0 > runner"),
-        Edit("core.plan", "min(complete_by, runner.ends_at)", "max(complete_by, now)"),
+        Edit("core.plan", "complete_within) > limits", "complete_within) * 0 > limits"),
+        Edit("core.plan", "min(complete_by, limits.ends_at)", "max(complete_by, now)"),
     ),
     "swap_without_the_version": (
         Edit("storage.record_rows", "task), _task_row(stored), base.etag)", 'task), _task_row(stored), "*")'),

@@ -24,7 +24,7 @@ from functions.core.definition.workflow_definition import Workflow, WorkflowRegi
 from functions.core.derive import ProcessState, WaitingFor, derive, undo_order
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.json_values import UnfitValueError, item_digest
-from functions.core.plan import Runner, check_deployed, checked_result, output_of, plan
+from functions.core.plan import RunLimits, check_deployed, checked_result, output_of, plan
 from functions.core.record import Direction, NotDeployedError, Operation, OperationState, TaskRecord
 from functions.core.rules import admit, fold
 from functions.core.task_events import (
@@ -89,9 +89,9 @@ def _task(registry: WorkflowRegistry, payload: str = '{"weight":7}') -> TaskReco
     return admit(workflow.new_order("t", "r", payload, NOW), NOW, SETTINGS)
 
 
-def _runner(record: TaskRecord, *, room: int = 9, seconds: float = 240, gates: Any = None) -> Runner:
+def _runner(record: TaskRecord, *, room: int = 9, seconds: float = 240, gates: Any = None) -> RunLimits:
     ids = iter(f"start{number}" for number in range(99))
-    return Runner(
+    return RunLimits(
         epoch=record.epoch,
         run=record.run,
         room=room,

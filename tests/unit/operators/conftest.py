@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from functions.core.definition.step_definition import EventStep, Results, Step
 from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry, search_key
-from functions.core.plan import Runner, output_of, plan
+from functions.core.plan import RunLimits, output_of, plan
 from functions.core.record import ClosedEpoch, RuleSettings, TaskRecord
 from functions.core.rules import Plan, admit
 from functions.core.task_events import Due, Event, OutcomeKind, RunStarted, StepDeferred
@@ -219,7 +219,7 @@ class Desk:
         return applied.record
 
     def _plan(self, record: TaskRecord) -> Plan:
-        runner = Runner(
+        limits = RunLimits(
             epoch=record.epoch,
             run=record.run,
             room=90,
@@ -227,7 +227,7 @@ class Desk:
             new_id=new_id,
             gate=lambda _name: None,
         )
-        return lambda newest, now: plan(newest, runner, self.registry, now)
+        return lambda newest, now: plan(newest, limits, self.registry, now)
 
     async def processed(self, task: str = TASK, **order: Any) -> TaskRecord:
         """Process a task of `LINE`."""
