@@ -203,8 +203,10 @@ def _check_start(
 ) -> Rejection | None:
     if event.epoch != record.epoch or event.direction is not record.direction:
         return Rejection.STALE_EPOCH
-    if operation.start_id != event.start_id or operation.state is not OperationState.RUNNING:
+    if operation.start_id != event.start_id:
         return Rejection.OTHER_START
+    if operation.state is not OperationState.RUNNING:
+        return Rejection.ENDED
     is_late = operation.complete_by is not None and now > operation.complete_by
     return Rejection.LATE if is_late and event.kind is not OutcomeKind.NOT_BEGUN else None
 

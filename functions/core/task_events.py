@@ -18,6 +18,7 @@ class Rejection(StrEnum):
     FINISHED = "the task is finished"
     LATE = "the deadline has passed"
     OTHER_START = "another start of the step is on record"
+    ENDED = "the start has ended"
     NOT_READY = "the step is not ready"
     NOT_DUE = "nothing is due"
     NOT_IN_ERROR = "the task is not in Error"
@@ -173,7 +174,7 @@ class ChildEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A scheduled message or the Supervisor looks at a task because a time has passed.
+    """A scheduled message or the Supervisor examines a task because a time has passed.
 
     Without `may_recover`, no recovery starts. With `is_overloaded`, a task that no run has picked up is
     deferred, uncounted. `holds` are the operators' holds by gate. `queues` are the gates of Agents' queues by

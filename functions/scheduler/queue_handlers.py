@@ -16,7 +16,7 @@ from functions.messaging.rejected_messages import RejectedMessages, named_task
 from functions.messaging.task_messages import read_scheduler_message
 from functions.scheduler.receivers import Receivers
 from functions.storage.table_contract import NoSuchTaskError
-from functions.telemetry.instruments import FORGED_REPLIES, Field
+from functions.telemetry.instruments import OTHER_START_REPLIES, Field
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class QueueHandlers:
             return
         if applied.rejection is Rejection.OTHER_START:
             spec = applied.record.order.by_name.get(reply.step)
-            FORGED_REPLIES.add(1, {Field.AGENT.value: "" if spec is None else spec.agent})
+            OTHER_START_REPLIES.add(1, {Field.AGENT.value: "" if spec is None else spec.agent})
 
     async def _reject(self, queue: str, message: QueueMessage, reason: str) -> tuple[str | None, str | None]:
         """Record a message, and return the task and the step that it names."""

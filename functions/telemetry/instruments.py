@@ -25,7 +25,7 @@ STEP_DURATION = METER.create_histogram(
     "step.duration", "s", "From a start to its outcome", explicit_bucket_boundaries_advisory=_SECONDS
 )
 RETRIES = METER.create_counter("remote.retries", "{call}", "Retried calls of remote services")
-FORGED_REPLIES = METER.create_counter(
+OTHER_START_REPLIES = METER.create_counter(
     "replies.wrong_token", "{reply}", "Replies with another start id than the current request's"
 )
 EVENTS = METER.create_counter("events.taken", "{event}", "Events of the hub that were handled")

@@ -168,12 +168,10 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
     "outcome_of_an_old_epoch_counts": (
         Edit(
             "core.step_rules",
-            "    if event.epoch != record.epoch or event.direction is not record.direction:\n"
-            "        return Rejection.STALE_EPOCH\n"
-            "    if operation.start_id != event.start_id or operation.state is not "
-            "OperationState.RUNNING:\n",
-            "    if record.order.task and operation.start_id != event.start_id:\n",
+            "if event.epoch != record.epoch or event.direction is not record.direction:",
+            "if event.epoch > record.epoch:",
         ),
+        Edit("core.step_rules", "if operation.state is not OperationState.RUNNING:", "if not operation:"),
     ),
     "epoch_ends_during_a_payment": (
         Edit("core.epoch_rules", "if is_pending(record, decision.end) or (is_timed_out", "if (is_timed_out"),

@@ -99,6 +99,15 @@ def test_late_outcome_of_a_repeatable_step_is_rejected() -> None:
     assert rejection(record, end(record, "a"), 31) is Rejection.LATE
 
 
+def test_second_outcome_of_a_start_is_rejected() -> None:
+    """The start id is right, so the reply is not counted as forged."""
+    record = begin(new(spec("a", on_failure=FailurePolicy.CONTINUE), spec("b")), "a")
+    done = end(record, "a")
+    refused = after(record, end(record, "a", OutcomeKind.REFUSED))
+    assert rejection(refused, done) is Rejection.ENDED
+    assert rejection(refused, replace(done, start_id="other")) is Rejection.OTHER_START
+
+
 def test_steps_start_when_their_needs_are_settled() -> None:
     """A skipped step settles, too; the task is processed with the last one."""
     record = new(spec("a"), spec("b", "a"), spec("c", "b"))
