@@ -18,7 +18,9 @@ from pydantic_core import from_json
 
 from functions.core.derive import ProcessState
 from functions.core.error_texts import faults_text
+from functions.core.gate_rules import UNREACHED
 from functions.core.record import NAME_PATTERN, NOTICES, Message, MessageKind, scheduler_id
+from functions.core.step_rules import OUTCOME_UNKNOWN
 from functions.messaging.message_format import (
     STEP_PATTERN,
     MessageError,
@@ -123,9 +125,9 @@ _PLACE = rf"(the task: |(undo of )?({STEP_PATTERN}: ){{0,3}})"
 #: The beginnings of reasons that callers may see. The rest of a reason is for operators.
 _PUBLIC = re.compile(
     rf"{_PLACE}({NAME_PATTERN} answered \d{{3}}"
-    r"|outcome unknown|its outcome is unknown|done, but its result is missing"
+    rf"|{re.escape(OUTCOME_UNKNOWN)}|its outcome is unknown|done, but its result is missing"
     r"|not finished within [0-9.e+]+ s|its deadline passed"
-    r"|overdue after \d+ recover(?:y|ies)|deferred for too long|the Agent had not reached the request"
+    rf"|overdue after \d+ recover(?:y|ies)|deferred for too long|{re.escape(UNREACHED)}"
     r"|(no event arrived|its task did not end) by [0-9 :-]{19} UTC)(?!\w)"
     r"|(cancelled by its caller|its parent is undone|its task was undone)$"
 )
