@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from functions.core.derive import may_expire, needs_run, waiting_gates
-from functions.core.epoch_rules import spread, stopped, suspend
+from functions.core.epoch_rules import jitter, sum_since, suspend
 from functions.core.gate_rules import UNREACHED, Hold, current_hold, is_unreached
 from functions.core.record import (
     WAITING_TYPES,
@@ -26,7 +26,13 @@ from functions.core.record import (
     TaskRecord,
     replace,
 )
-from functions.core.step_rules import OUTCOME_UNKNOWN, fail_or_recover, mark_unknown, not_begun, recovery
+from functions.core.step_rules import (
+    OUTCOME_UNKNOWN,
+    defer_not_begun,
+    fail_or_recover,
+    mark_unknown,
+    recovery,
+)
 from functions.core.task_events import Due, GateReleased, Rejection
 
 #: Spans by which deadlines were extended that the record keeps.
@@ -56,11 +62,11 @@ def _end_waits(record: TaskRecord, now: datetime) -> TaskRecord:
         record = replace(record, resume_at=None)
     for spec, operation in record.operations:
         if spec.type in WAITING_TYPES and operation.is_overdue(now):
-            record = record.with_operation(spec.name, _expired(spec, operation, now))
+            record = record.with_operation(spec.name, _end_wait(spec, operation, now))
     return record
 
 
-def _expired(spec: StepSpec, operation: Operation, now: datetime) -> Operation:
+def _end_wait(spec: StepSpec, operation: Operation, now: datetime) -> Operation:
     result = "{}" if spec.type is StepType.TIMER else spec.default
     if result is not None:
         return operation.ended(OperationState.DONE, now, result=result)
@@ -70,28 +76,31 @@ def _expired(spec: StepSpec, operation: Operation, now: datetime) -> Operation:
 
 
 def _act_on_overdue(record: TaskRecord, event: Due, now: datetime, settings: RuleSettings) -> TaskRecord:
-    late, start_by, run = now - settings.skew, now + settings.start_within, record.run + 1
+    late = now - settings.skew
+    next_run = record.run + 1
     was_not_picked_up = needs_run(record) and record.start_by <= late  # before other steps become ready
-    credited = _credited(record, event.holds, now)
-    is_credited, record = credited is not record, credited
+    credited = _credit_holds(record, event.holds, now)
+    is_credited = credited is not record
+    record = credited
     for spec, operation in record.operations:
-        if operation.gate is not None:  # a credit changes all steps: the rows of all gates do not fit beside
+        if operation.gate is not None:  # a transaction does not hold the rows of all gates beside a credit
             record = record if is_credited else _act_on_deferral(record, event, spec, now, settings)
         elif operation.find_by is not None and operation.find_by <= late:
             record = record.with_operation(spec.name, operation.with_finds(operation.finds_left - 1))
         elif operation.is_overdue(late):
             record = _act_on_overdue_step(record, event, spec, now, settings)
         elif operation.send_by is not None and operation.send_by <= late:
-            unsent = record.with_operation(spec.name, replace(operation, run=None, send_by=start_by))
-            record = replace(unsent, run=run, start_by=start_by)
+            start_by = now + settings.start_within
+            record = record.with_operation(spec.name, replace(operation, run=None, send_by=start_by))
+            record = replace(record, run=next_run, start_by=start_by)
     if may_expire(record) and record.expires_at is not None and record.expires_at <= late:
         record = _expire(record, event, now, settings)
     is_missed = was_not_picked_up and needs_run(record)
     return _act_on_missed_pick_up(record, event, now, settings) if is_missed else record
 
 
-def counts(record: TaskRecord, spec: StepSpec, *, may_recover: bool) -> bool:
-    """Return whether an overdue request counts as failed. A required step beside a decision just ends."""
+def counts_as_failure(record: TaskRecord, spec: StepSpec, *, may_recover: bool) -> bool:
+    """Return whether an overdue request counts as failed. A required step beside a decision only ends."""
     is_optional = spec.may_fail and record.direction is Direction.DO
     return is_optional or spec.must_not_repeat(record.direction) or (may_recover and record.decision is None)
 
@@ -99,19 +108,17 @@ def counts(record: TaskRecord, spec: StepSpec, *, may_recover: bool) -> bool:
 def _act_on_overdue_step(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
-    operation, is_once = record.current(spec.name), spec.must_not_repeat(record.direction)
-    sent_at, ends_at = operation.started_at or now, operation.complete_by or now
+    operation = record.current(spec.name)
+    is_once = spec.must_not_repeat(record.direction)
+    sent_at = operation.started_at or now
+    ends_at = operation.complete_by or now
     if is_once and spec.type is StepType.QUEUE:
-        complete_by = sent_at + timedelta(seconds=spec.complete_within)
-        for hold in event.holds.get(spec.gate, ()):
-            if hold.start < complete_by:
-                end = hold.end or now + settings.longest_deferral
-                complete_by += max(timedelta(), end - max(hold.start, sent_at))
+        complete_by = _held_deadline(spec, sent_at, event.holds.get(spec.gate, ()), now, settings)
         if complete_by > now:
             return record.with_operation(spec.name, replace(operation, complete_by=complete_by))
     gate = event.queues.get(spec.gate)
     was_unreached = gate is not None and is_unreached(gate, sent_at, ends_at, settings)
-    may_fail = counts(record, spec, may_recover=True) and spec.type is StepType.QUEUE
+    may_fail = counts_as_failure(record, spec, may_recover=True) and spec.type is StepType.QUEUE
     if may_fail and not was_unreached and operation.start_id not in event.counted:
         return record
     if is_once:
@@ -119,17 +126,30 @@ def _act_on_overdue_step(
     if was_unreached:
         operation = replace(operation.with_attempt(now, UNREACHED), error=UNREACHED)
         record = record.with_operation(spec.name, operation)
-        return not_begun(record, spec, record.direction, now, settings)
+        return defer_not_begun(record, spec, record.direction, now, settings)
     error = OUTCOME_UNKNOWN if operation.error is None else f"{OUTCOME_UNKNOWN} ({operation.error})"
     return fail_or_recover(record, spec, error, now, settings, may_recover=event.may_recover)
+
+
+def _held_deadline(
+    spec: StepSpec, sent_at: datetime, holds: Sequence[Hold], now: datetime, settings: RuleSettings
+) -> datetime:
+    """Return the deadline of a request, which holds of its queue move. A current hold moves it beyond now."""
+    complete_by = sent_at + timedelta(seconds=spec.complete_within)
+    for hold in holds:
+        if hold.start < complete_by:
+            end = hold.end or now + settings.longest_deferral
+            complete_by += max(timedelta(), end - max(hold.start, sent_at))
+    return complete_by
 
 
 def _act_on_deferral(
     record: TaskRecord, event: Due, spec: StepSpec, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     """Count a step as overdue that was deferred for `defer_for`. A held gate extends the deferral."""
-    operation, late = record.current(spec.name), now - settings.skew
-    if operation.defer_by is None or operation.defer_by > late or record.resume_at is not None:
+    operation = record.current(spec.name)
+    is_due = operation.defer_by is not None and operation.defer_by <= now - settings.skew
+    if not is_due or record.resume_at is not None:
         return record
     if current_hold(event.holds.get(spec.gate, ())) is not None:
         return record.with_operation(spec.name, replace(operation, defer_by=now + settings.longest_deferral))
@@ -144,7 +164,7 @@ def _act_on_missed_pick_up(
     since = record.deferred_since or now
     is_late = event.is_overloaded or any(op.is_released for _, op in record.operations)
     if is_late and now - since < settings.defer_for and record.decision is None:
-        wait = settings.longest_deferral * (1 + spread(f"{record.order.task}.{record.run}")) / 2
+        wait = settings.longest_deferral * (1 + jitter(f"{record.order.task}.{record.run}")) / 2
         return replace(record, resume_at=now + wait, deferred_since=since)
     if record.decision is not None:  # only look-ups are left
         return replace(record, run=record.run + 1, start_by=now + settings.start_within)
@@ -174,9 +194,9 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
     ]
     if record.finished_at is not None or not waiting:
         return Rejection.NOT_OPEN
-    record = _credited(record, {event.gate: event.holds}, now)
+    record = _credit_holds(record, {event.gate: event.holds}, now)
     if record.suspension is not None:
-        record = extended(record, [(record.suspension.since, now)])
+        record = extend_deadlines(record, [(record.suspension.since, now)])
     for _, name in sorted(waiting)[: event.most]:
         operation = record.current(name)
         left = None if operation.defer_by is None else max(timedelta(), operation.defer_by - now)
@@ -185,19 +205,19 @@ def release_steps(record: TaskRecord, event: GateReleased, now: datetime) -> Tas
     return record
 
 
-def _credited(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
+def _credit_holds(record: TaskRecord, holds: Mapping[str, Sequence[Hold]], now: datetime) -> TaskRecord:
     """Extend the deadlines by the time for which an operator held the gates behind which steps wait."""
-    spans = [  # a hold that lasts counts in whole five minutes: in between, other deadlines are examined
-        (max(hold.start, start), min(until, end or until))
-        for gate, start, end in _waits(record)
-        for hold in holds.get(gate, ())
-        for until in [hold.end or end or now - (now - hold.start) % timedelta(minutes=5)]
-    ]
-    return extended(record, spans)
+    spans: list[tuple[datetime, datetime]] = []
+    for gate, start, end in _waits(record):
+        for hold in holds.get(gate, ()):
+            # A current hold counts in whole five minutes: in between, other deadlines are examined.
+            until = hold.end or end or now - (now - hold.start) % timedelta(minutes=5)
+            spans.append((max(hold.start, start), min(until, end or until)))
+    return extend_deadlines(record, spans)
 
 
 def _waits(record: TaskRecord) -> list[tuple[str, datetime, datetime | None]]:
-    """Return when steps began and ended to wait behind a gate, or their requests in its queue."""
+    """Return the gate, start and end of each wait: of a step behind a gate, of a request in its queue."""
     requests = [(spec.gate, each) for spec, each in record.operations if spec.type is StepType.QUEUE]
     sent = ((gate, each.started_at) for gate, each in requests if each.state is OperationState.RUNNING)
     ended = ((gate, attempt) for gate, each in requests for attempt in each.attempts)
@@ -208,7 +228,7 @@ def _waits(record: TaskRecord) -> list[tuple[str, datetime, datetime | None]]:
     ]
 
 
-def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> TaskRecord:
+def extend_deadlines(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> TaskRecord:
     """Extend the deadlines of deferred steps and of the task by spans of time; each time counts once."""
     stops: list[tuple[datetime, datetime]] = []
     first = record.stops[0][0] if len(record.stops) == _MOST_STOPS else datetime.min.replace(tzinfo=UTC)
@@ -222,7 +242,7 @@ def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> 
         return record
 
     def moved(time: datetime | None, since: datetime) -> datetime | None:
-        return later(time, stopped(stops, since) - stopped(record.stops, since))
+        return postpone(time, sum_since(stops, since) - sum_since(record.stops, since))
 
     for spec, operation in record.operations:
         defer_by = moved(operation.defer_by, operation.deferred_since or record.order.submitted_at)
@@ -230,6 +250,6 @@ def extended(record: TaskRecord, spans: Iterable[tuple[datetime, datetime]]) -> 
     return replace(after, expires_at=moved(record.expires_at, record.order.submitted_at))
 
 
-def later(time: datetime | None, length: timedelta) -> datetime | None:
-    """Return a deadline that moves by `length`, None without a deadline."""
+def postpone(time: datetime | None, length: timedelta) -> datetime | None:
+    """Return a deadline that is later by `length`, None without a deadline."""
     return None if time is None else time + length

@@ -38,7 +38,7 @@ _WITHOUT_UNDO = "its outcome is unknown, and it has no undo: an effect would rem
 def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Return the record after every conclusion that its facts allow. A suspended task waits.
 
-    While an outcome is pending of a step that must not be repeated, the decision is kept on the record.
+    The record keeps a decision while the outcome of a step that must not be repeated is pending.
     """
     while record.suspension is None:
         decision = record.decision
@@ -49,7 +49,7 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
             is_do = record.direction is Direction.DO
             settled = (is_settled(spec, record.do(spec.name)) for spec in record.order.specs)
             if decision is None and (all(settled) if is_do else not undo_order(record)):
-                return _completed(record, now, settings)
+                return _complete(record, now, settings)
         if decision is None:
             return record
         is_timed_out = decision.end is EpochEnd.TIMED_OUT
@@ -59,7 +59,7 @@ def conclude(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskR
         if is_timed_out:
             decision = _question(record) or decision  # an unknown outcome is settled first
         if decision.end is EpochEnd.STOPPED:
-            return _stopped(record, now, decision.reason)
+            return _stop(record, now, decision.reason)
         record = next_epoch(record, decision, now, settings)
     return record
 
@@ -101,16 +101,16 @@ def _question(record: TaskRecord) -> Decision | None:
     return None
 
 
-def _stopped(record: TaskRecord, now: datetime, reason: str) -> TaskRecord:
+def _stop(record: TaskRecord, now: datetime, reason: str) -> TaskRecord:
     record = replace(record, finished_at=now, error=reason, reason=reason, decision=None, resume_at=None)
     record = add_message(record, MessageKind.ALERT, now, body={"cause": "error", "reason": reason})
     return add_message(record, MessageKind.FAILED, now, body={"reason": reason})
 
 
-def _completed(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
+def _complete(record: TaskRecord, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Finish a task that was processed or compensated.
 
-    The output is made in the same change. An error in its function costs the output and not the result.
+    The output is made in the same change. A task whose output cannot be made is processed without it.
     """
     ended = replace(record, finished_at=now, resume_at=None)
     if record.direction is Direction.UNDO:
@@ -153,14 +153,17 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
     )
     is_turned = decision.end in UNDOING_ENDS and record.direction is Direction.DO
     is_recovery = decision.end is EpochEnd.RECOVERED
+    failures = record.failures + 1 if is_recovery else record.failures
     opened = replace(
         record,
         epoch=record.epoch + 1,
         run=1,
         start_by=now + settings.start_within,
         direction=Direction.UNDO if is_turned else record.direction,
-        failures=0 if is_turned else record.failures + is_recovery,
-        steps={name: _carried(record, step, now, is_turned=is_turned) for name, step in record.steps.items()},
+        failures=0 if is_turned else failures,
+        steps={
+            name: _carry_over(record, step, now, is_turned=is_turned) for name, step in record.steps.items()
+        },
         decision=None,
         error=None,
         finished_at=None,
@@ -188,10 +191,10 @@ def _extended_wait(record: TaskRecord, now: datetime, settings: RuleSettings) ->
     number = min(record.failures - settings.threshold, len(settings.extended_waits) - 1)
     if number < 0:
         return None
-    return now + settings.extended_waits[number] * (1 + spread(f"{record.order.task}.{record.epoch}") / 4)
+    return now + settings.extended_waits[number] * (1 + jitter(f"{record.order.task}.{record.epoch}") / 4)
 
 
-def _carried(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: bool) -> StepRecord:
+def _carry_over(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: bool) -> StepRecord:
     spec, do, undo = record.order.by_name[step.name], step.do, step.undo
     is_waiting = spec.type in WAITING_TYPES
     if do.state is OperationState.RUNNING and not is_waiting and not spec.must_not_repeat(Direction.DO):
@@ -263,11 +266,11 @@ def add_message(
     return replace(record, outbox=(*record.outbox, message))
 
 
-def stopped(stops: Iterable[tuple[datetime, datetime]], since: datetime) -> timedelta:
-    """Return the part of spans of time, which do not overlap, that is later than `since`."""
-    return sum((end - max(start, since) for start, end in stops if end > since), timedelta())
+def sum_since(spans: Iterable[tuple[datetime, datetime]], since: datetime) -> timedelta:
+    """Return the length of all spans of time after `since`. The spans do not overlap."""
+    return sum((end - max(start, since) for start, end in spans if end > since), timedelta())
 
 
-def spread(seed: str) -> float:
-    """Return a number from 0 to below 1 that depends on `seed` only."""
+def jitter(seed: str) -> float:
+    """Return a jitter in [0, 1) that depends on `seed` only."""
     return zlib.crc32(seed.encode()) / 2**32

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from functions.core import task_events as events
-from functions.core.deadline_rules import extended, later
+from functions.core.deadline_rules import extend_deadlines, postpone
 from functions.core.derive import is_settled, needs_undo, questions
 from functions.core.epoch_rules import add_child_ended, next_epoch, suspend
 from functions.core.record import (
@@ -45,16 +45,18 @@ def resume(record: TaskRecord, event: events.Resumed, now: datetime) -> TaskReco
     suspension = record.suspension
     if suspension is None or suspension.by_operator is not event.by_operator:
         return Rejection.NOT_OPEN
-    return _resumed(record, suspension.since, now)
+    return _end_suspension(record, suspension.since, now)
 
 
-def _resumed(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
+def _end_suspension(record: TaskRecord, since: datetime, now: datetime) -> TaskRecord:
     """End a suspension. Deadlines move by its length; calls that became overdue start again, uncounted."""
-    record, length = extended(replace(record, suspension=None), [(since, now)]), now - since
-    record = replace(record, deferred_since=later(record.deferred_since, length))
+    length = now - since
+    record = extend_deadlines(replace(record, suspension=None), [(since, now)])
+    record = replace(record, deferred_since=postpone(record.deferred_since, length))
     for spec, operation in record.operations:
-        moved = replace(operation, find_by=later(operation.find_by, length))
-        is_call, is_once = spec.type not in WAITING_TYPES, spec.must_not_repeat(record.direction)
+        moved = replace(operation, find_by=postpone(operation.find_by, length))
+        is_call = spec.type not in WAITING_TYPES
+        is_once = spec.must_not_repeat(record.direction)
         if is_call and not is_once and operation.is_overdue(now):
             moved = moved.restartable(now, "suspended")
         record = record.with_operation(spec.name, moved)
@@ -78,12 +80,15 @@ def cancel(record: TaskRecord, event: events.Cancelled, now: datetime) -> TaskRe
     rejection = _check_caller(record, now) if event.by is Canceller.CALLER else None
     if rejection is not None:
         return rejection
-    suspension, is_undoing = record.suspension, record.direction is Direction.UNDO
+    suspension = record.suspension
+    is_undoing = record.direction is Direction.UNDO
     if suspension and (event.by is Canceller.OPERATOR if suspension.by_operator else not is_undoing):
-        record = _resumed(record, suspension.since, now)
+        record = _end_suspension(record, suspension.since, now)
     if is_undoing and record.finished_at and record.error is None and event.by is Canceller.PARENT:
         return add_child_ended(record, now)  # the parent may have missed the first message
-    ends, decided = UNDOING_ENDS - {EpochEnd.TIMED_OUT}, record.decision  # that waits for an unknown outcome
+    decided = record.decision
+    # A timeout waits for an unknown outcome, so a cancel replaces it.
+    ends = UNDOING_ENDS - {EpochEnd.TIMED_OUT}
     if is_undoing or (decided is not None and decided.end in ends and not decided.is_derived):
         return record
     decision = Decision(end=EpochEnd.CANCELLED, reason=event.reason, who=event.who)
@@ -116,20 +121,23 @@ def act_in_error(
         return Rejection.STALE_EPOCH
     if record.error is None:
         return Rejection.NOT_IN_ERROR
-    decision = Decision(end=EpochEnd.UNDO_REQUESTED, reason=event.reason, who=event.who)
     if isinstance(event, events.UndoRequested):
-        is_undoing = record.direction is Direction.UNDO
-        return Rejection.NOT_OPEN if is_undoing else replace(record, decision=decision)
+        if record.direction is Direction.UNDO:
+            return Rejection.NOT_OPEN
+        end = EpochEnd.UNDO_REQUESTED
+        return replace(record, decision=Decision(end=end, reason=event.reason, who=event.who))
     if isinstance(event, events.Resubmitted):
-        changed, end = _resubmitted(record, event), EpochEnd.RESUBMITTED
+        end = EpochEnd.RESUBMITTED
+        changed = _resubmit(record, event)
     else:
-        changed, end = _answered(record, event, now), EpochEnd.ANSWERED
+        end = EpochEnd.ANSWERED
+        changed = _answer(record, event, now)
     if isinstance(changed, Rejection):
         return changed
-    return _reopened(changed, replace(decision, end=end), now, settings)
+    return _reopen(changed, Decision(end=end, reason=event.reason, who=event.who), now, settings)
 
 
-def _resubmitted(record: TaskRecord, event: events.Resubmitted) -> TaskRecord | Rejection:
+def _resubmit(record: TaskRecord, event: events.Resubmitted) -> TaskRecord | Rejection:
     """Return the task, in which steps without a recorded result can start again.
 
     The step `rebuild` begins another generation, with a new request and effect key. A repeatable step whose
@@ -143,7 +151,8 @@ def _resubmitted(record: TaskRecord, event: events.Resubmitted) -> TaskRecord | 
         again = replace(do, state=OperationState.NOT_STARTED, error=None)
         record = record.with_operation(name, replace(again, unknown_starts=do.unknown_starts + 1))
     if event.rebuild is not None:
-        rebuilt, step = by_name.get(event.rebuild), record.step(event.rebuild)
+        rebuilt = by_name.get(event.rebuild)
+        step = record.step(event.rebuild)
         if rebuilt is None or record.direction is Direction.UNDO or not can_rebuild(rebuilt, step.do):
             return Rejection.NOT_OPEN
         record = record.with_step(step.with_new_do())
@@ -160,7 +169,7 @@ def can_rebuild(spec: StepSpec, do: Operation) -> bool:
     return is_rebuilt and do.state is OperationState.REFUSED and do.unknown_starts == 0
 
 
-def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
+def _reopen(record: TaskRecord, decision: Decision, now: datetime, settings: RuleSettings) -> TaskRecord:
     """Open the next epoch with new bounds of time, no failure counted, and the refused steps not started.
 
     A workflow step whose child was undone begins another generation with the recorded request.
@@ -171,10 +180,12 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
     opened = replace(next_epoch(record, decision, now, settings), failures=0, expires_at=expires_at)
     opened = replace(opened, stops=((record.order.submitted_at, now),))  # no earlier hold extends them
     if questions(opened):
-        return opened  # which stays in `Error`
-    is_do, steps = record.direction is Direction.DO, dict(opened.steps)
+        return opened  # the task stays in `Error`
+    is_do = record.direction is Direction.DO
+    steps = dict(opened.steps)
     for spec, operation in opened.operations:
-        step, is_refused = steps[spec.name], operation.state is OperationState.REFUSED
+        step = steps[spec.name]
+        is_refused = operation.state is OperationState.REFUSED
         if is_do and is_settled(spec, operation):
             continue
         is_new = is_do and spec.type is StepType.WORKFLOW and can_rebuild(spec, operation)
@@ -186,7 +197,7 @@ def _reopened(record: TaskRecord, decision: Decision, now: datetime, settings: R
     return replace(opened, steps=steps)
 
 
-def _answered(record: TaskRecord, event: events.Answered, now: datetime) -> TaskRecord | Rejection:
+def _answer(record: TaskRecord, event: events.Answered, now: datetime) -> TaskRecord | Rejection:
     """Return the task after a verdict that applies to the state of its step."""
     spec = record.order.by_name.get(event.step)
     if spec is None:

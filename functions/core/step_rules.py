@@ -10,7 +10,7 @@ from typing import assert_never
 
 from functions.core import task_events as events
 from functions.core.derive import look_ups, ready_steps
-from functions.core.epoch_rules import add_message, add_note, stopped
+from functions.core.epoch_rules import add_message, add_note, sum_since
 from functions.core.gate_rules import UNREACHED
 from functions.core.record import (
     UNDOING_ENDS,
@@ -33,7 +33,7 @@ from functions.core.task_events import OutcomeKind, Rejection
 _MOST_STARTS = 500
 #: Look-ups that may be lost before an operator is asked: an Agent behind a queue may be absent.
 _LOOK_UPS = {StepType.ACTIVITY: 2, StepType.QUEUE: 1}
-#: Begins the error of an optional step whose outcome is unknown.
+#: The start of the error of an optional step whose outcome is unknown.
 OUTCOME_UNKNOWN = "outcome unknown"
 _EFFECT_REMAINS = "a late outcome reports it as done: it has no undo, so its effect remains"
 _DONE_TWICE = "a late outcome reports an earlier start as done, too"
@@ -66,7 +66,7 @@ def begin_run(record: TaskRecord, event: events.RunStarted, now: datetime) -> Ta
     """Make the repeatable calls that this run started before an interruption ready to start again.
 
     The unanswered start stays on record as an attempt. Look-ups of this run are lost. Overdue calls are left
-    to the Supervisor. The run takes its own and abandoned requests that may not be sent yet.
+    to the Supervisor. The run takes over requests, its own and abandoned ones, that may not have been sent.
     """
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
@@ -97,7 +97,7 @@ def record_sent(record: TaskRecord, event: events.RequestsSent, now: datetime) -
 
 def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> TaskRecord | Rejection:
     """Record the start of a ready operation, or of its look-up. The request on record is never replaced."""
-    operation, direction = record.current(event.step), record.direction
+    operation = record.current(event.step)
     if operation.start_id == event.start_id and not operation.finds_left:
         return record  # a repeated event
     rejection = _check_ready(record, event.epoch, event.step)
@@ -115,7 +115,7 @@ def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> 
         unknown_starts=operation.unknown_starts + 1,
         run=event.run,
         start_id=event.start_id,
-        earlier_starts=earlier[-_MOST_STARTS:] if spec.must_not_repeat(direction) else (),
+        earlier_starts=earlier[-_MOST_STARTS:] if spec.must_not_repeat(record.direction) else (),
         request=event.request if operation.request is None else operation.request,
         started_at=now,
         complete_by=event.complete_by,
@@ -131,9 +131,10 @@ def start_step(record: TaskRecord, event: events.StepStarted, now: datetime) -> 
     record = replace(record.with_operation(event.step, started), deferred_since=None)
     if spec.type is not StepType.WORKFLOW:
         return record
-    kind = MessageKind.START_CHILD if direction is Direction.DO else MessageKind.CANCEL_CHILD
+    is_do = record.direction is Direction.DO
+    kind = MessageKind.START_CHILD if is_do else MessageKind.CANCEL_CHILD
     body = {"workflow": spec.workflow, "payload": started.request, "step": event.step}
-    generation = step.generation(direction)
+    generation = step.generation(record.direction)
     name = f"{event.step}/{generation}" if generation else event.step
     return add_message(record, kind, now, to=record.order.child(event.step, generation), step=name, body=body)
 
@@ -148,24 +149,27 @@ def pass_over_step(
     rejection = _check_ready(record, event.epoch, event.step)
     if rejection is not None:
         return rejection
-    operation, record = record.current(event.step), replace(record, deferred_since=None)
+    operation = record.current(event.step)
+    record = replace(record, deferred_since=None)
     match event:
         case events.StepSkipped():
             return record.with_operation(event.step, operation.ended(OperationState.SKIPPED, now))
         case events.StepDeferred():
-            return _deferred(record, record.order.by_name[event.step], now, now, settings)
-    # Neither a retry nor an undo repairs a definition.
-    stopped = replace(record, decision=Decision(end=EpochEnd.STOPPED, reason=f"{event.step}: {event.error}"))
-    return stopped.with_operation(event.step, replace(operation, error=event.error))
+            return _defer(record, record.order.by_name[event.step], now, now, settings)
+        case events.StepBroken():  # neither a retry nor an undo repairs a definition
+            decision = Decision(end=EpochEnd.STOPPED, reason=f"{event.step}: {event.error}")
+            broken = replace(operation, error=event.error)
+            return replace(record, decision=decision).with_operation(event.step, broken)
 
 
 def reject_result(record: TaskRecord, event: events.ResultRejected) -> TaskRecord | Rejection:
     """Remove a recorded result that the step's model rejects; an operator must supply another one."""
     if event.epoch != record.epoch:
         return Rejection.STALE_EPOCH
-    do, is_decided = record.do(event.step), record.decision is not None  # by the first of several
+    is_decided = record.decision is not None  # by the first of several rejected results
     if record.finished_at is not None or is_decided or record.direction is Direction.UNDO:
         return Rejection.FINISHED
+    do = record.do(event.step)
     if do.state is not OperationState.DONE:
         return Rejection.NOT_OPEN
     missing = replace(do, state=OperationState.DONE_WITHOUT_RESULT, result=None, error=event.error)
@@ -227,7 +231,8 @@ def _end_once(
         event = replace(event, start_id=do.start_id or "")  # known as done: the step needs no other start
     if event.start_id != do.start_id:
         return Rejection.OTHER_START
-    is_by_hand = [each.outcome for each in do.attempts[-1:]] == [OutcomeKind.UNKNOWN]
+    # The last attempt was marked as unknown, so an operator may have recorded "done".
+    is_by_hand = bool(do.attempts) and do.attempts[-1].outcome == OutcomeKind.UNKNOWN
     contradicts = event.kind is OutcomeKind.REFUSED or (is_by_hand and event.kind is OutcomeKind.NOT_BEGUN)
     if do.state is OperationState.DONE and contradicts:
         return add_note(record, spec.name, _NOT_DONE_AFTER, now)
@@ -249,7 +254,7 @@ def mark_unknown(record: TaskRecord, spec: StepSpec, now: datetime, error: str |
     """Mark an outcome as unknown. An Agent that can looks it up once."""
     do = record.do(spec.name)
     is_first = do.state is OperationState.RUNNING and spec.can_find and record.direction is Direction.DO
-    unknown = do.with_attempt(now, "unknown").with_finds(_LOOK_UPS[spec.type] if is_first else 0)
+    unknown = do.with_attempt(now, OutcomeKind.UNKNOWN).with_finds(_LOOK_UPS[spec.type] if is_first else 0)
     unknown = replace(unknown, state=OperationState.UNKNOWN, error=error or do.error)
     return record.with_operation(spec.name, unknown, Direction.DO)
 
@@ -268,7 +273,7 @@ def _with_outcome(
         case OutcomeKind.NOT_BEGUN | OutcomeKind.DONE_WITHOUT_RESULT if is_passed:  # the task continued
             after = operation.ended(OperationState.REFUSED, now, error=event.error)
             is_done = event.kind is OutcomeKind.DONE_WITHOUT_RESULT  # its effect exists: it is not rebuilt
-            after = replace(after, unknown_starts=after.unknown_starts + is_done)
+            after = replace(after, unknown_starts=after.unknown_starts + 1) if is_done else after
         case OutcomeKind.DONE | OutcomeKind.DONE_WITHOUT_RESULT | OutcomeKind.REFUSED:
             error = None if event.kind is OutcomeKind.DONE else event.error
             after = operation.ended(_FINAL[event.kind], now, result=event.result, error=error)
@@ -276,7 +281,7 @@ def _with_outcome(
             is_unreached = operation.state is OperationState.UNKNOWN and operation.error == UNREACHED
             operation = operation if is_unreached else replace(operation, error=event.error)
             record = record.with_operation(spec.name, operation, event.direction)
-            record = not_begun(record, spec, event.direction, now, settings)
+            record = defer_not_begun(record, spec, event.direction, now, settings)
             if is_unreached or not event.is_look_up or record.finished_at is not None:
                 return record
             return fail_or_recover(record, spec, event.error or "", now, settings, may_recover=True)
@@ -318,7 +323,8 @@ def end_child(record: TaskRecord, event: events.ChildEnded, now: datetime) -> Ta
 
     A child that was undone has no effect left, and never has another one. An operator may undo it later.
     """
-    spec, step = record.order.by_name.get(event.step), record.step(event.step)
+    spec = record.order.by_name.get(event.step)
+    step = record.step(event.step)
     children = [record.order.child(event.step, number) for number in range(len(step.earlier_dos) + 1)]
     child = event.child or children[0]
     is_own = record.order.run_id == event.run_id and child in children
@@ -343,7 +349,7 @@ def end_child(record: TaskRecord, event: events.ChildEnded, now: datetime) -> Ta
     return record if note is None else add_note(record, event.step, note, now)
 
 
-def not_begun(
+def defer_not_begun(
     record: TaskRecord, spec: StepSpec, direction: Direction, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     """Defer a step whose service was not called. The deferral counts no failure within `defer_for`."""
@@ -353,10 +359,10 @@ def not_begun(
     is_deferred = operation.state is OperationState.RUNNING or operation.error == UNREACHED
     if not is_deferred or record.finished_at is not None or direction is not record.direction:
         return record  # a late outcome, or one that was looked up
-    return _deferred(record, spec, operation.started_at or now, now, settings)
+    return _defer(record, spec, operation.started_at or now, now, settings)
 
 
-def _deferred(
+def _defer(
     record: TaskRecord, spec: StepSpec, since: datetime, now: datetime, settings: RuleSettings
 ) -> TaskRecord:
     """Defer a step behind its gate. A step that was deferred before keeps its place and its bound.
@@ -367,7 +373,7 @@ def _deferred(
     left = settings.defer_for if operation.defer_left is None else operation.defer_left
     place = operation.deferred_since or (since if spec.type is StepType.QUEUE else now)
     since = now if operation.defer_left is None else since  # the first wait in the queue is no deferral
-    defer_by = operation.defer_by or since + left + stopped(record.stops, since)
+    defer_by = operation.defer_by or since + left + sum_since(record.stops, since)
     deferred = replace(operation, gate=spec.gate, is_released=False, defer_left=None)
     deferred = replace(deferred, deferred_since=place, defer_by=defer_by)
     return replace(record, deferred_since=None).with_operation(spec.name, deferred)
@@ -393,8 +399,7 @@ def fail_or_recover(
     decision = recovery(record, settings, spec.name)
     if record.direction is Direction.DO or decision.end is EpochEnd.RECOVERED:
         return replace(record, decision=decision)
-    text = decision.reason.removeprefix(f"undo of {spec.name}: ")
-    refused = operation.ended(OperationState.REFUSED, now, error=text)
+    refused = operation.ended(OperationState.REFUSED, now, error=_overdue_text(record))
     return replace(record.with_operation(spec.name, refused), failures=0)
 
 
@@ -404,7 +409,10 @@ def recovery(record: TaskRecord, settings: RuleSettings, name: str) -> Decision:
         return Decision(end=EpochEnd.RECOVERED, reason="its deadline passed", who="supervisor")
     is_do = record.direction is Direction.DO
     is_undone = is_do and record.order.on_exhausted is FailurePolicy.COMPENSATE
-    name = name if is_do else f"undo of {name}"
     end = EpochEnd.EXHAUSTED if is_undone else EpochEnd.STOPPED
-    reason = f"{name}: overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"
-    return Decision(end=end, reason=reason, who="supervisor")
+    place = name if is_do else f"undo of {name}"
+    return Decision(end=end, reason=f"{place}: {_overdue_text(record)}", who="supervisor")
+
+
+def _overdue_text(record: TaskRecord) -> str:
+    return f"overdue after {record.failures} recover{'y' if record.failures == 1 else 'ies'}"

@@ -19,19 +19,19 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from functions.core.deadline_rules import counts
+from functions.core.deadline_rules import counts_as_failure
 from functions.core.gate_rules import (
     Circuit,
     Gate,
-    end_hold,
-    record_failure,
-    is_unreached,
     close_until_probe,
     count_overdue,
-    record_reply,
+    end_hold,
+    is_unreached,
+    record_failure,
     record_lag,
-    start_hold,
+    record_reply,
     record_success,
+    start_hold,
 )
 from functions.core.record import Message, MessageKind, RuleSettings, StepType, TaskRecord
 from functions.core.task_events import Due, OutcomeKind
@@ -268,7 +268,7 @@ class Gates(CallLimits):
         """
         now, settings, late = self.now(), self.settings, dict[str, list[_Request]]()
         for spec, operation in record.operations:
-            may_count = spec.type is StepType.QUEUE and counts(record, spec, may_recover=may_recover)
+            may_count = spec.type is StepType.QUEUE and counts_as_failure(record, spec, may_recover=may_recover)
             if may_count and operation.is_overdue(now - settings.skew):
                 times = (operation.started_at or now, operation.complete_by or now)
                 late.setdefault(spec.gate, []).append((*times, operation.start_id or ""))
@@ -282,7 +282,9 @@ class Gates(CallLimits):
                 return next(reached, requests[0])
 
             try:
-                gate = await self.change(name, lambda gate: count_overdue(gate, *chosen(gate)[:2], now, settings))
+                gate = await self.change(
+                    name, lambda gate: count_overdue(gate, *chosen(gate)[:2], now, settings)
+                )
             except StorageError as error:
                 _log.warning("gate %s: an overdue request is not counted: %s", name, error)
             else:

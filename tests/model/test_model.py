@@ -45,9 +45,7 @@ _EDITS = {
         Edit("core.step_rules", "record.failures < settings.threshold +", "record.failures < 9 +"),
         Edit("core.epoch_rules", "settings.extended_waits[number]", "settings.extended_waits[-1]"),
     ),
-    "recovery_counts_twice": (
-        Edit("core.epoch_rules", "record.failures + is_recovery", "record.failures + 2 * is_recovery"),
-    ),
+    "recovery_counts_twice": (Edit("core.epoch_rules", "record.failures + 1 if", "record.failures + 2 if"),),
     "error_without_an_alert": (
         Edit(
             "core.epoch_rules",

@@ -125,7 +125,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         Edit("core.record", "if self.undone + 1 < len(self.dispatched):", "if self.undone < 0:"),
     ),
     "hold_counts_against_the_bound": (
-        Edit("core.deadline_rules", "in holds.get(gate, ())\n", "in holds.get(gate * 2, ())\n"),
+        Edit("core.deadline_rules", "in holds.get(gate, ()):\n", "in holds.get(gate * 2, ()):\n"),
         Edit(
             "core.deadline_rules",
             "if current_hold(event.holds.get(spec.gate, ())) is not None:",
@@ -333,7 +333,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "recoveries_are_not_counted": (
-        Edit("core.epoch_rules", "else record.failures + is_recovery,", "else record.failures,"),
+        Edit("core.epoch_rules", "failures + 1 if is_recovery else", "failures if is_recovery else"),
     ),
     "one_recovery_too_many": (
         Edit("core.step_rules", "failures < settings.threshold", "failures <= settings.threshold"),

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from functions.core import gate_rules
-from functions.core.deadline_rules import counts
+from functions.core.deadline_rules import counts_as_failure
 from functions.core.gate_rules import Circuit, Gate
 from functions.core.record import Direction, FailurePolicy, OperationState
 from functions.core.rules import fold
@@ -216,7 +215,9 @@ async def test_request_beside_a_decision_ends_uncounted() -> None:
     assert (due.counted, ended.state) == (set(), OperationState.NOT_STARTED)
     undo = replace(record, direction=Direction.UNDO, decision=None)
     optional = replace(optional, on_failure=FailurePolicy.CONTINUE)
-    assert counts(record, optional, may_recover=False) > counts(undo, optional, may_recover=False)
+    assert counts_as_failure(record, optional, may_recover=False) > counts_as_failure(
+        undo, optional, may_recover=False
+    )
 
 
 @virtual
