@@ -161,9 +161,7 @@ def next_epoch(record: TaskRecord, decision: Decision, now: datetime, settings: 
         start_by=now + settings.start_within,
         direction=Direction.UNDO if is_turned else record.direction,
         failures=0 if is_turned else failures,
-        steps={
-            name: _carry_over(record, step, now, is_turned=is_turned) for name, step in record.steps.items()
-        },
+        steps={name: _carry(record, step, now, is_turned=is_turned) for name, step in record.steps.items()},
         decision=None,
         error=None,
         finished_at=None,
@@ -194,7 +192,7 @@ def _extended_wait(record: TaskRecord, now: datetime, settings: RuleSettings) ->
     return now + settings.extended_waits[number] * (1 + jitter(f"{record.order.task}.{record.epoch}") / 4)
 
 
-def _carry_over(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: bool) -> StepRecord:
+def _carry(record: TaskRecord, step: StepRecord, now: datetime, *, is_turned: bool) -> StepRecord:
     spec, do, undo = record.order.by_name[step.name], step.do, step.undo
     is_waiting = spec.type in WAITING_TYPES
     if do.state is OperationState.RUNNING and not is_waiting and not spec.must_not_repeat(Direction.DO):

@@ -231,7 +231,7 @@ def _end_once(
         event = replace(event, start_id=do.start_id or "")  # known as done: the step needs no other start
     if event.start_id != do.start_id:
         return Rejection.OTHER_START
-    # The last attempt was marked as unknown, so an operator may have recorded "done".
+    # After an unknown outcome, "done" may be an operator's verdict, which "not begun" contradicts.
     is_by_hand = bool(do.attempts) and do.attempts[-1].outcome == OutcomeKind.UNKNOWN
     contradicts = event.kind is OutcomeKind.REFUSED or (is_by_hand and event.kind is OutcomeKind.NOT_BEGUN)
     if do.state is OperationState.DONE and contradicts:

@@ -333,7 +333,7 @@ PLANTED: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "recoveries_are_not_counted": (
-        Edit("core.epoch_rules", "failures + 1 if is_recovery else", "failures if is_recovery else"),
+        Edit("core.epoch_rules", "failures + 1 if is_recovery else", "failures + 0 if is_recovery else"),
     ),
     "one_recovery_too_many": (
         Edit("core.step_rules", "failures < settings.threshold", "failures <= settings.threshold"),
