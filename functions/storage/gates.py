@@ -268,7 +268,9 @@ class Gates(CallLimits):
         """
         now, settings, late = self.now(), self.settings, dict[str, list[_Request]]()
         for spec, operation in record.operations:
-            may_count = spec.type is StepType.QUEUE and counts_as_failure(record, spec, may_recover=may_recover)
+            may_count = spec.type is StepType.QUEUE and counts_as_failure(
+                record, spec, may_recover=may_recover
+            )
             if may_count and operation.is_overdue(now - settings.skew):
                 times = (operation.started_at or now, operation.complete_by or now)
                 late.setdefault(spec.gate, []).append((*times, operation.start_id or ""))
