@@ -172,8 +172,9 @@ class HttpAgent:
             is_later = changes.is_accepted and isinstance(error, StatusRefusedError)
             error.has_unanswered |= changes.open > 0 or changes.unanswered > 0 or is_later
             raise
-        except NotBegunError as error:
-            if changes.has_begun:
+        except (NotBegunError, UnusableResultError) as error:
+            is_pending = changes.open > 0 or changes.unanswered > 0
+            if is_pending or (isinstance(error, NotBegunError) and changes.is_accepted):
                 raise ServiceError(str(error)) from None
             raise
         except asyncio.CancelledError:
@@ -294,7 +295,7 @@ class HttpAgent:
                 changes.unanswered += 1
             raise
         except _FailedAttemptError as error:
-            if error.may_have_arrived or changes.unanswered or changes.is_accepted:
+            if is_any_sent or changes.unanswered or changes.is_accepted:
                 raise ServiceError(str(error)) from None
             raise NotBegunError(str(error)) from None
         finally:

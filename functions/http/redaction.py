@@ -2,23 +2,33 @@
 
 A field is secret if its type contains pydantic's `SecretStr`, `SecretBytes` or `Secret`. A text of a model
 without such a field is shown as it was recorded. Any other text is validated by its model, and only the
-fields of the model are shown. It is not shown if a secret type is in a part of the model whose value may be
-of another type, such as a union: a secret could not be told from another value then.
+fields of the model are shown, by their declared types. It is not shown if a secret type is inside of another
+type than a model, a list, a tuple, a dict, or a union of models with a tag.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
-from functools import cache
-from itertools import takewhile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from itertools import repeat, takewhile
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeAliasType,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, TypeAdapter, ValidationError
+from pydantic import BaseModel, RootModel, Secret, SecretBytes, SecretStr, ValidationError
 from pydantic_core import from_json, to_jsonable_python
 
+from functions.core.definition.definition_checks import sent_names
 from functions.core.definition.workflow_definition import Workflow
 from functions.http.problems import faults_in
 
@@ -26,28 +36,9 @@ from functions.http.problems import faults_in
 REDACTED = "(hidden)"
 
 _SECRETS = (SecretStr, SecretBytes, Secret)
-#: Parts of a core schema whose value has the types of their own parts. Around a model, a validator may also
-#: run after it, and a union may choose by a tag: the value is of the model's class.
-_TRANSPARENT = frozenset(
-    {"model", "model-fields", "model-field", "definitions", "default", "nullable", "function-before"}
-    | {"list", "tuple", "set", "frozenset", "dict", "json", "lax-or-strict", "json-or-python"}
-)
-_AROUND_MODELS = frozenset({"function-after", "tagged-union"})
-_WRAPPERS = frozenset({"definition-ref", "function-before", "function-after"})
-#: Attributes of annotations that name other ones, in aliases, new types, generics and type variables.
-_NAMED = ("__value__", "__supertype__", "__origin__", "__bound__")
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """Facts of a model: the names under which its fields may be sent, and its secret fields.
-
-    `obstacle` is the part of a model with secret fields for which its values are not shown.
-    """
-
-    has_secrets: bool = True
-    obstacle: str | None = "type that cannot be read"
-    names: frozenset[str] = frozenset()
+_LISTS = frozenset({list, set, frozenset, deque, Sequence})
+#: Attributes of a type that name another one: of an alias, a new type, a type variable and an `InitVar`.
+_NAMED = ("__value__", "__supertype__", "__bound__", "type")
 
 
 class NotShownError(Exception):
@@ -59,34 +50,38 @@ def redacted(model: type[BaseModel], text: str) -> Any:
 
     Raises `NotShownError` for a text that is no JSON, and if the model has secret fields and rejects it.
     """
-    facts = _facts_of(model)
-    if facts.has_secrets and facts.obstacle is not None:
-        raise NotShownError(f"a secret type of its model is in a {facts.obstacle}")
     try:
-        return _without_secrets(model.model_validate_json(text)) if facts.has_secrets else from_json(text)
+        return _shown(model.model_validate_json(text), model) if has_secrets(model) else from_json(text)
+    except NotShownError:
+        raise
     except Exception:  # noqa: BLE001 - a validator of the model may raise anything, and its text has the value
-        reason = "its model has secret fields and rejects it" if facts.has_secrets else "it is no valid JSON"
+        reason = "its model has secret fields and rejects it" if has_secrets(model) else "it is no valid JSON"
         raise NotShownError(reason) from None
 
 
-def _without_secrets(value: object) -> Any:
-    """Return a value as JSON. Only parts without secrets are serialized by functions of their types."""
-    match value:
-        case SecretStr() | SecretBytes() | Secret():
-            return REDACTED
-        case BaseModel():
-            hidden, members = _secret_fields(type(value)), dict[str, Any]()
-            for name in (name for name in type(value).model_fields if name in value.model_fields_set):
-                member = getattr(value, name)
-                is_hidden = name in hidden and member is not None
-                members[name] = REDACTED if is_hidden else _without_secrets(member)
-            return members["root"] if isinstance(value, RootModel) else members
-        case Mapping():
-            return {str(_without_secrets(name)): _without_secrets(each) for name, each in value.items()}
-        case list() | tuple() | set() | frozenset() | deque():
-            return [_without_secrets(each) for each in value]
-        case _:
-            return to_jsonable_python(value)
+def _shown(value: Any, declared: Any) -> Any:
+    """Return a value as JSON. Only values without secrets are serialized by functions of their types."""
+    kind = _named(declared)
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if value is None or not _has_secret(kind):
+        return to_jsonable_python(value)
+    if _is_secret(kind):
+        return REDACTED
+    if origin in {Union, UnionType} and type(value) in inner and _have_tag(inner):
+        kind = type(value)
+    if _is_model(kind) and isinstance(value, kind):
+        fields = {name: each for name, each in kind.model_fields.items() if name in value.model_fields_set}
+        members = {name: _shown(getattr(value, name), each.annotation) for name, each in fields.items()}
+        return members["root"] if issubclass(kind, RootModel) else members
+    if origin in _LISTS and isinstance(value, list | set | frozenset | deque):
+        return [_shown(each, inner[0]) for each in value]
+    if origin is tuple and isinstance(value, tuple):
+        kinds = repeat(inner[0]) if inner[-1] is Ellipsis else inner
+        return [_shown(each, kind) for each, kind in zip(value, kinds, strict=False)]
+    if origin in {dict, Mapping} and isinstance(value, dict):
+        return {str(_shown(name, inner[0])): _shown(each, inner[1]) for name, each in value.items()}
+    name = "union" if origin in {Union, UnionType} else getattr(origin, "__name__", "type")
+    raise NotShownError(f"a secret type of its model is in a {name}")
 
 
 def printable_text(text: str) -> tuple[str, bool]:
@@ -97,7 +92,7 @@ def printable_text(text: str) -> tuple[str, bool]:
 
 def has_secrets(model: type[BaseModel] | None) -> bool:
     """Return whether a model has a secret field."""
-    return model is not None and _facts_of(model).has_secrets
+    return model is not None and _has_secret(model)
 
 
 def workflow_has_secrets(workflow: Workflow[Any]) -> bool:
@@ -112,8 +107,11 @@ def public_faults(model: type[BaseModel], source: str, error: ValidationError) -
     If the model has secret fields, the place of a fault ends before the first name that is no field: a
     dict may have secret names.
     """
-    faults, facts = faults_in(source, error), _facts_of(model)
-    return [_public(fault, facts.names) for fault in faults] if facts.has_secrets else faults
+    faults = faults_in(source, error)
+    if not has_secrets(model):
+        return faults
+    names = frozenset[str]().union(*(sent_names(each) for each in _types_in(model) if _is_model(each)))
+    return [_public(fault, names) for fault in faults]
 
 
 def _public(fault: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
@@ -126,162 +124,74 @@ def _public(fault: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
     return {"type": "secret", "loc": (source, *shown), "msg": "A value below this place is not valid"}
 
 
-@cache
-def _facts_of(model: type[BaseModel]) -> _Facts:
-    """Return the facts of a model, by its core schema and its annotations.
-
-    Forward references are resolved in the schema; a type with a schema of its own is in the annotations only.
-    """
-    try:
-        model.model_rebuild()
-        schema = model.__pydantic_core_schema__
-        is_annotated = _is_annotated(model, set())
-    except Exception:  # noqa: BLE001 - a type of the model may raise anything
-        return _Facts()
-    nodes = {id(node): node for node in _nodes(schema)}
-    names = frozenset(name for node in nodes.values() for name in _names_in(node))
-    parts = _Parts({str(node["ref"]): node for node in nodes.values() if "ref" in node})
-    if not parts.has_secret(schema):
-        return _Facts(is_annotated, "type with a schema of its own", names)
-    return _Facts(True, parts.obstacle(schema), names)
+# Types
 
 
-def _nodes(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the parts of a core schema."""
-    waiting, seen = [schema], set[int]()
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if isinstance(part, dict):
-            yield part
-        waiting += _members(part)
+def _named(kind: Any) -> Any:
+    """Return a type in the place of its alias, without annotations of it and without None beside it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _named(inner[0])
+    if isinstance(origin, TypeAliasType):
+        return _named(origin.__value__[inner])
+    others = [each for each in inner if each is not NoneType]
+    if origin in {Union, UnionType} and len(others) == 1:
+        return _named(others[0])
+    for name in _NAMED:
+        if hasattr(kind, name) and not isinstance(kind, type):
+            return _named(getattr(kind, name))
+    return kind
 
 
-def _members(part: Any) -> list[Any]:
-    if isinstance(part, list | tuple):
-        return list(part)
-    if not isinstance(part, dict) or _is_secret(part):
-        return []
-    if part.get("type") == "model" and part["schema"].get("type") == "model-fields":
-        hidden, schema = _secret_fields(part["cls"]), part["schema"]
-        fields = [field for name, field in schema["fields"].items() if name not in hidden]
-        return [*fields, schema.get("extras_schema")]
-    if part.get("type") == "json-or-python":
-        return [part["json_schema"]]
-    return [each for name, each in part.items() if name not in {"metadata", "serialization"}]
-
-
-class _Parts:
-    """The parts of one core schema; `by_ref` are those that others refer to."""
-
-    def __init__(self, by_ref: Mapping[str, Mapping[str, Any]]) -> None:
-        self._by_ref = by_ref
-
-    def has_secret(self, part: Any) -> bool:
-        """Return whether a part contains a secret type, also by reference."""
-        return any(_is_secret(each) or _is_secret_model(each) for each in self._all(part))
-
-    def obstacle(self, schema: Any) -> str | None:
-        """Return a part that contains a secret type and may have a value of another type."""
-        for part in self._all(schema):
-            kind = part.get("type")
-            if kind is None or kind in _TRANSPARENT or _is_secret(part) or not self.has_secret(part):
-                continue
-            if not (kind in _AROUND_MODELS and all(map(self._is_model, _choices(part)))):
-                return str(kind)
-        return None
-
-    def _is_model(self, part: Any) -> bool:
-        while isinstance(part, dict) and part.get("type") in _WRAPPERS:
-            part = self._by_ref.get(part["schema_ref"]) if "schema_ref" in part else part["schema"]
-        return isinstance(part, dict) and part.get("type") == "model"
-
-    def _all(self, part: Any) -> Iterator[Mapping[str, Any]]:
-        """Yield a part and the parts in it, those that it refers to in the place of the references."""
-        waiting, seen = [part], set[int]()
-        while waiting:
-            part = waiting.pop()
-            if isinstance(part, dict) and part.get("type") == "definition-ref":
-                part = self._by_ref.get(part["schema_ref"], part)
-            if id(part) in seen:
-                continue
-            seen.add(id(part))
-            if isinstance(part, dict):
-                yield part
-            waiting += _members(part)
-
-
-def _choices(part: Mapping[str, Any]) -> list[Any]:
-    choices = part.get("choices", [part.get("schema")])
-    return list(choices.values()) if isinstance(choices, dict) else list(choices)
-
-
-def _is_annotated(annotation: Any, seen: set[int]) -> bool:
-    """Return whether an annotation contains a secret type: in its arguments, fields and names."""
-    if id(annotation) in seen:
-        return False
-    seen.add(id(annotation))
-    if _is_secret_type(annotation):
-        return True
-    inner = [*get_args(annotation)]
-    inner += (getattr(annotation, name, None) for name in _NAMED)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        inner += (field.annotation for field in annotation.model_fields.values())
-    elif is_dataclass(annotation) or is_typeddict(annotation) or hasattr(annotation, "_fields"):
-        inner += get_type_hints(annotation).values()
-    return any(_is_annotated(each, seen) for each in inner)
-
-
-@cache
-def _secret_fields(model: type[BaseModel]) -> frozenset[str]:
-    """Return the fields whose type is a secret one, or None. A validator may replace their values."""
-    types = {name: _without_none(field.annotation) for name, field in model.model_fields.items()}
-    return frozenset(name for name, each in types.items() if _is_secret_type(get_origin(each) or each))
-
-
-def _without_none(annotation: Any) -> Any:
-    others = [each for each in get_args(annotation) if each is not NoneType]
-    is_optional = get_origin(annotation) in {Union, UnionType} and len(others) == 1
-    return others[0] if is_optional else annotation
-
-
-def _is_secret_model(node: Mapping[str, Any]) -> bool:
-    return node.get("type") == "model" and bool(_secret_fields(node["cls"]))
-
-
-def _is_secret_type(kind: object) -> bool:
+def _is_secret(kind: Any) -> bool:
+    kind = get_origin(kind) or kind
     return isinstance(kind, type) and issubclass(kind, _SECRETS)
 
 
-def _serializer(node: Mapping[str, Any]) -> Any:
-    serialization = node.get("serialization")
-    return serialization.get("function") if isinstance(serialization, dict) else None
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _is_secret(node: Any) -> bool:
-    """Return whether a part is of a secret type: by its class, or by the serializer of these types."""
-    if not isinstance(node, dict):
+def _have_tag(models: Sequence[Any]) -> bool:
+    """Return whether all models have a field of literals by which a value is of one of them only."""
+    if not all(map(_is_model, models)):
         return False
-    serializer = _serializer(node)
-    return _is_secret_type(node.get("cls")) or any(serializer is each for each in _SERIALIZERS)
+    fields = [model.model_fields.items() for model in models]
+    tags = [{name for name, each in some if get_origin(each.annotation) is Literal} for some in fields]
+    return bool(set.intersection(*tags))
 
 
-def _names_in(node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names and aliases of the fields of a part."""
-    found = (node["schema"] if node.get("type") == "model" else node).get("fields", ())
-    if not isinstance(found, dict):
-        found = {each["name"]: each for each in found if isinstance(each, dict)}
-    for name, field in found.items():
-        yield name
-        alias = field.get("validation_alias")
-        yield from [alias] if isinstance(alias, str) else (str(path[0]) for path in alias or ())
+def _has_secret(kind: Any) -> bool:
+    """Return whether a type contains a secret one, or a name that cannot be resolved."""
+    return any(_is_secret(each) or isinstance(each, str) or each is None for each in _types_in(kind))
 
 
-_ADAPTERS = (TypeAdapter(SecretStr), TypeAdapter(SecretBytes), TypeAdapter(Secret[str]))
-#: The serializers of secret types. A serializer of an author may have no hash, so they are in no set.
-_SERIALIZERS: list[Any] = []
-_SERIALIZERS += [
-    _serializer(node) for adapter in _ADAPTERS for node in _nodes(adapter.core_schema) if _serializer(node)
-]
+def _types_in(kind: Any) -> Iterator[Any]:
+    """Yield a type and the types in it, except those in a secret one. None: a part cannot be resolved."""
+    waiting, seen = [kind], list[Any]()
+    while waiting:
+        each = waiting.pop()
+        if any(each is one for one in seen):
+            continue
+        seen.append(each)
+        yield each
+        if not _is_secret(each):
+            waiting += _parts_of(each)
+
+
+def _parts_of(kind: Any) -> list[Any]:
+    named = _named(kind)
+    parts = [each for each in get_args(named) if each is not NoneType and not isinstance(each, str | int)]
+    parts += [] if named is kind else [named]
+    has_fields = is_dataclass(named) or is_typeddict(named) or hasattr(named, "_fields")
+    try:
+        if _is_model(named):
+            named.model_rebuild()
+            parts += [field.annotation for field in named.model_fields.values()]
+            if named.model_config.get("extra") == "allow":
+                parts.append(get_type_hints(named)["__pydantic_extra__"])
+        elif has_fields:
+            parts += get_type_hints(named, include_extras=True).values()
+    except Exception:  # noqa: BLE001 - a type may raise anything
+        parts.append(None)
+    return parts

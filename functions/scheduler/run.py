@@ -37,6 +37,7 @@ _WARNINGS_APART = timedelta(minutes=1)
 #: Seconds after the end of a run in which it records outcomes that count late.
 _RECORD_SECONDS = 20
 _LOST = CallOutcome(OutcomeKind.UNKNOWN, "not looked up")  # it counts as a lost look-up
+_TOO_LATE = CallOutcome(OutcomeKind.NOT_BEGUN, "its deadline passed before its call could begin")
 _CLOSED = CallOutcome(OutcomeKind.NOT_BEGUN, "its gate closed before a slot was free")
 RUN_AGENTS_ACTIVITY = "run_agents"
 
@@ -235,13 +236,15 @@ class _Run:
         agent, gates, now = self._runs.agents.get(spec.agent), self._runs.gates, self._runs.now()
         try:
             if agent is None or now >= call.complete_by:
-                reason = "its Agent is not here" if agent is None else "its start was recorded too late"
-                return _LOST if call.is_look_up else CallOutcome(OutcomeKind.NOT_BEGUN, reason)
+                outcome = _TOO_LATE if agent else CallOutcome(OutcomeKind.NOT_BEGUN, "its Agent is not here")
+                return _LOST if call.is_look_up else outcome
             before = gates.of(spec.gate)
             changed_at = None if before is None else before.changed_at
             async with gates.call(spec.gate, now + (call.complete_by - now) / 2):
                 await gates.refresh()
                 began_at, gate = self._runs.now(), gates.of(spec.gate)
+                if began_at >= call.complete_by:
+                    return _LOST if call.is_look_up else _TOO_LATE
                 if call.is_look_up:
                     return await look_up(agent, call, began_at)
                 if gate is not None:

@@ -184,6 +184,7 @@ class Gates(CallLimits):
                     async with asyncio.timeout(10 if is_forced else 2):
                         await self._read_all()
                 except (TransientStorageError, TimeoutError) as error:
+                    self._tried_at = time()  # those that waited for this read do not repeat it
                     if is_forced:
                         raise TransientStorageError(f"gates not read: {error}") from error
                     _log.warning("gates not read: %s", error)

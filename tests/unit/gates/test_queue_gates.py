@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from functions.core.deadline_rules import counts_as_failure
-from functions.core.gate_rules import Circuit, Gate
+from functions.core.gate_rules import Circuit, Gate, count_overdue
 from functions.core.record import Direction, FailurePolicy, OperationState
 from functions.core.rules import fold
 from tests.fakes.storage_process import START, virtual_now
@@ -54,7 +54,7 @@ async def test_circuit_of_a_queue_closes_only_after_a_reply() -> None:
     gates = scene.processes[0].gates
     changed = await scene.gate("queue:b")
     for number in range(3):
-        changed = await count_overdue(scene, "queue:b", number)
+        changed = await count_one(scene, "queue:b", number)
     assert changed.circuit is Circuit.OPEN
     await scene.processes[0].receivers.releases.release("queue:b", changed.link)
     await scene.live(10, sweep_every=50)
@@ -68,7 +68,7 @@ async def test_circuit_of_a_queue_closes_only_after_a_reply() -> None:
     assert (await scene.gate("queue:b")).circuit is Circuit.CLOSED
 
 
-async def count_overdue(scene: Scene, name: str, number: int) -> Gate:
+async def count_one(scene: Scene, name: str, number: int) -> Gate:
     """Count an overdue request at a gate, on one of the hosts."""
     gates = scene.processes[number % 3].gates
     sent_at = virtual_now() - timedelta(seconds=40)
@@ -224,8 +224,8 @@ async def test_request_beside_a_decision_ends_uncounted() -> None:
 async def test_reply_without_a_request_on_record_resets_the_failures() -> None:
     """A late reply proves that the Agent serves; it does not answer a probe."""
     scene = Scene()
-    await count_overdue(scene, QUEUE, 0)
-    assert (await count_overdue(scene, QUEUE, 1)).failures == 2
+    await count_one(scene, QUEUE, 0)
+    assert (await count_one(scene, QUEUE, 1)).failures == 2
     await scene.processes[2].gates.refresh()
     await scene.processes[2].gates.reply(QUEUE, None, is_taken=True)
     assert (await scene.gate(QUEUE)).failures == 0

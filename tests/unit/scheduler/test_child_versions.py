@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+from functions.core.definition.definition_checks import DefinitionError
 from functions.core.definition.step_definition import Step, WorkflowStep
-from functions.core.definition.workflow_definition import DefinitionError, Workflow, WorkflowRegistry
+from functions.core.definition.workflow_definition import Workflow, WorkflowRegistry
 from functions.core.derive import ProcessState, derive
 from functions.core.record import Message
 from tests.unit.scheduler.world import Parcel, Process, Receipt, World, request, workflow
@@ -17,7 +19,7 @@ _CHILD = WorkflowStep(
 )
 
 
-def _each(name: str) -> Step[Receipt]:
+def _each(name: str) -> Step[Any]:
     return Step(name, request=request, result=Receipt, for_each=lambda parcel: parcel.items)
 
 
@@ -66,7 +68,7 @@ async def test_older_versions_of_children_make_no_endless_chain_of_tasks() -> No
     to_child = WorkflowStep("c", workflow="c", request=lambda *_: {"items": [1]}, complete_within=3000)
     to_parent = WorkflowStep("p", workflow="p", request=lambda *_: {"items": [1]}, complete_within=3000)
     plain = Step("plain", request=request, result=Receipt)
-    first = [workflow(to_child, name="p"), workflow(plain, name="c")]
+    first: list[Workflow[Any]] = [workflow(to_child, name="p"), workflow(plain, name="c")]
     second = [
         *first,
         Workflow("p", payload=_Weighed, steps=[plain], version=2),

@@ -15,6 +15,10 @@ def _sorted_in_place(parcel: Parcel) -> list[int]:
     return parcel.items
 
 
+def _items(parcel: Parcel) -> list[int]:
+    return parcel.items
+
+
 def _emptied(parcel: Parcel) -> list[int]:
     items, parcel.items = parcel.items, []
     return items
@@ -24,7 +28,7 @@ def _emptied(parcel: Parcel) -> list[int]:
 async def test_items_of_two_steps_are_computed_from_copies() -> None:
     """One function sorts in place: the other step's items are the same at admission and in the run."""
     first = Step("first", request=lambda *_: {}, result=Receipt, for_each=_sorted_in_place)
-    second = Step("second", request=lambda *_: {}, result=Receipt, for_each=lambda parcel: parcel.items)
+    second = Step("second", request=lambda *_: {}, result=Receipt, for_each=_items)
     world = World(workflow(first, second))
     await world.admit("t1", [3, 1, 2])
     record = await world.until_rest("t1", seconds=60)

@@ -254,7 +254,7 @@ class World:
 
     def __init__(
         self,
-        *workflows: Workflow[Parcel],
+        *workflows: Workflow[Any],
         run_seconds: float = 240,
         steps_at_once: int = 16,
         settings: RuleSettings | None = None,

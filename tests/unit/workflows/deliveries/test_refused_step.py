@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from functions.agents.agent_call import AgentCall, RefusedError
+from functions.agents.agent_call import Call, RefusedError
 from functions.core.derive import ProcessState, StepState, derive, step_state
 from functions.core.record import Direction
 from functions.core.rules import admit
@@ -15,11 +15,11 @@ from tests.unit.storage.virtual import virtual
 from tests.unit.workflows.deliveries.test_deliveries import DELIVERY
 
 
-async def _label(_call: AgentCall) -> str:
+async def _label(_call: Call) -> str:
     return '{"tracking_number": "PK1"}'
 
 
-async def _refuse(call: AgentCall) -> str:
+async def _refuse(call: Call) -> str:
     if call.direction is Direction.DO:
         raise RefusedError("no drone is free")
     return "{}"
