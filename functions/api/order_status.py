@@ -15,7 +15,7 @@ from pydantic_core import from_json
 
 from functions.core.definition.workflow_definition import Workflow
 from functions.core.derive import ProcessState, StepState, derive, step_state
-from functions.core.record import NOT_STARTED, StepSpec, TaskRecord
+from functions.core.record import NOT_STARTED, OperationState, StepSpec, TaskRecord
 from functions.core.task_events import Cancelled, Canceller
 from functions.http.access import Caller, Role
 from functions.http.problems import ProblemError
@@ -24,6 +24,9 @@ from functions.messaging.task_messages import caller_reason
 from functions.storage.table_contract import NoSuchTaskError
 from functions.storage.task_storage import TaskStorage
 from functions.telemetry.spans import decision_span
+
+#: States of an operation that may still succeed: its latest fault is no result.
+_OPEN = frozenset({OperationState.NOT_STARTED, OperationState.RUNNING})
 
 
 class StepStatus(BaseModel):
@@ -109,6 +112,8 @@ def _why_not_cancelled(record: TaskRecord) -> str:
         return "It is in Error. An operator decides how it continues."
     if record.suspension is not None:
         return "An operator has suspended it. Ask the operator."
+    if record.order.cancel_within is None:
+        return "It was processed, and its workflow allows no cancellation afterwards."
     return "It was processed, and its time limit for cancellation has passed."
 
 
@@ -156,5 +161,5 @@ def _step_status(record: TaskRecord, spec: StepSpec) -> StepStatus:
         complete_by=operation.complete_by,
         started_at=operation.started_at,
         finished_at=operation.finished_at,
-        error=caller_reason(operation.error),
+        error=None if operation.state in _OPEN else caller_reason(operation.error),
     )
