@@ -24,7 +24,7 @@ async def _hang_for(gates: Gates, seconds: float) -> None:
             await asyncio.sleep(max(0.0, until - asyncio.get_running_loop().time()))
         return await query(partition, asked)
 
-    table.query = hanging  # type: ignore[method-assign]
+    table.query = hanging  # type: ignore[method-assign, assignment]
 
 
 async def _calls(tasks: int, *, seconds: float) -> tuple[Any, list[float]]:
