@@ -160,6 +160,8 @@ def pass_over_step(
             decision = Decision(end=EpochEnd.STOPPED, reason=f"{event.step}: {event.error}")
             broken = replace(operation, error=event.error)
             return replace(record, decision=decision).with_operation(event.step, broken)
+        case _:
+            assert_never(event)
 
 
 def reject_result(record: TaskRecord, event: events.ResultRejected) -> TaskRecord | Rejection:

@@ -189,7 +189,7 @@ def _parts_of(kind: Any) -> list[Any]:
             named.model_rebuild()
             parts += [field.annotation for field in named.model_fields.values()]
             if named.model_config.get("extra") == "allow":
-                parts.append(get_type_hints(named)["__pydantic_extra__"])
+                parts.append(get_type_hints(named).get("__pydantic_extra__", Any))
         elif has_fields:
             parts += get_type_hints(named, include_extras=True).values()
     except Exception:  # noqa: BLE001 - a type may raise anything
