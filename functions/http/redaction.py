@@ -171,9 +171,10 @@ def _types_in(kind: Any) -> Iterator[Any]:
     waiting, seen = [kind], list[Any]()
     while waiting:
         each = waiting.pop()
-        if any(each is one for one in seen):
+        if any(each is one or (isinstance(each, str) and each == one) for one in seen):
             continue
-        seen.append(each)
+        # The type of an alias may refer to the alias by its name.
+        seen += [each, each.__name__] if hasattr(each, "__value__") else [each]
         yield each
         if not _is_secret(each):
             waiting += _parts_of(each)
@@ -181,7 +182,8 @@ def _types_in(kind: Any) -> Iterator[Any]:
 
 def _parts_of(kind: Any) -> list[Any]:
     named = _named(kind)
-    parts = [each for each in get_args(named) if each is not NoneType and not isinstance(each, str | int)]
+    inner = () if get_origin(named) is Literal else get_args(named)
+    parts = [getattr(each, "__forward_arg__", each) for each in inner if each is not NoneType]
     parts += [] if named is kind else [named]
     has_fields = is_dataclass(named) or is_typeddict(named) or hasattr(named, "_fields")
     try:

@@ -10,7 +10,7 @@ from dataclasses import InitVar, dataclass
 from decimal import Decimal
 from enum import IntFlag
 from ipaddress import IPv4Network, IPv6Network
-from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired, TypedDict, Union
 
 import pytest
 from pydantic import (
@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     GetPydanticSchema,
     Json,
+    JsonValue,
     PlainSerializer,
     PlainValidator,
     RootModel,
@@ -255,6 +256,8 @@ class _Default:
 
 
 type Number = SecretStr
+type Logins = list["Login"]
+type LoginOrNumber = Union["Login", int]  # noqa: UP007 - a quoted name has no operators
 
 
 @pytest.mark.parametrize(
@@ -284,6 +287,8 @@ type Number = SecretStr
                     (_Default, {}),
                     (Keys, {"key": CANARY}),
                     (_Open, {"key": "x", "Key": CANARY}),
+                    (Logins, [{"password": CANARY}]),
+                    (LoginOrNumber, {"password": CANARY}),
                 ]
             )
         ),
@@ -310,7 +315,10 @@ class Checked(BaseModel):
 def test_text_that_its_model_rejects_is_not_shown() -> None:
     """A model without secret fields is shown as it was recorded."""
     sent = {"name": "ann", "more": CANARY}
-    for shown in (Plain, create_model("Open", __config__=ConfigDict(extra="allow"))):
+    kind = Literal["a", None]  # noqa: PYI061 - None is a value here
+    extra = ConfigDict(extra="allow")
+    free = create_model("Free", __config__=extra, kind=(kind, None), value=(JsonValue, None))
+    for shown in (Plain, free):
         assert redacted(shown, json.dumps(sent)) == sent
     for model in (Login, Checked):
         with pytest.raises(NotShownError, match="rejects it") as error:
