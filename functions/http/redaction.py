@@ -51,7 +51,7 @@ def redacted(model: type[BaseModel], text: str) -> Any:
     Raises `NotShownError` for a text that is no JSON, and if the model has secret fields and rejects it.
     """
     try:
-        return _shown(model.model_validate_json(text), model) if has_secrets(model) else from_json(text)
+        return _redact(model.model_validate_json(text), model) if has_secrets(model) else from_json(text)
     except NotShownError:
         raise
     except Exception:  # noqa: BLE001 - a validator of the model may raise anything, and its text has the value
@@ -59,8 +59,8 @@ def redacted(model: type[BaseModel], text: str) -> Any:
         raise NotShownError(reason) from None
 
 
-def _shown(value: Any, declared: Any) -> Any:
-    """Return a value as JSON. Only values without secrets are serialized by functions of their types."""
+def _redact(value: Any, declared: Any) -> Any:
+    """Return a value as JSON without its secrets. Only values without any are serialized by their types."""
     kind = _named(declared)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if value is None or not _has_secret(kind):
@@ -71,15 +71,15 @@ def _shown(value: Any, declared: Any) -> Any:
         kind = type(value)
     if _is_model(kind) and isinstance(value, kind):
         fields = {name: each for name, each in kind.model_fields.items() if name in value.model_fields_set}
-        members = {name: _shown(getattr(value, name), each.annotation) for name, each in fields.items()}
+        members = {name: _redact(getattr(value, name), each.annotation) for name, each in fields.items()}
         return members["root"] if issubclass(kind, RootModel) else members
     if origin in _LISTS and isinstance(value, list | set | frozenset | deque):
-        return [_shown(each, inner[0]) for each in value]
+        return [_redact(each, inner[0]) for each in value]
     if origin is tuple and isinstance(value, tuple):
         kinds = repeat(inner[0]) if inner[-1] is Ellipsis else inner
-        return [_shown(each, kind) for each, kind in zip(value, kinds, strict=False)]
+        return [_redact(each, kind) for each, kind in zip(value, kinds, strict=False)]
     if origin in {dict, Mapping} and isinstance(value, dict):
-        return {str(_shown(name, inner[0])): _shown(each, inner[1]) for name, each in value.items()}
+        return {str(_redact(name, inner[0])): _redact(each, inner[1]) for name, each in value.items()}
     name = "union" if origin in {Union, UnionType} else getattr(origin, "__name__", "type")
     raise NotShownError(f"a secret type of its model is in a {name}")
 
