@@ -162,13 +162,13 @@ class _Run:
 
     def _plan(self, record: TaskRecord, now: datetime) -> list[Event]:
         """Plan inside of the transaction. A planned start is this run's if its id is on record later."""
-        planned = plan(record, self._runner(record, now), self._runs.registry, now)
+        planned = plan(record, self._limits(record, now), self._runs.registry, now)
         starts = [event for event in planned if isinstance(event, StepStarted)]
         self._planned.update((event.start_id, event.complete_by) for event in starts)
         return [*planned, RequestsSent(start_ids=frozenset(self._sent))] if self._sent else planned
 
-    def _runner(self, record: TaskRecord, now: datetime) -> RunLimits:
-        """Return this run with its room for further calls and look-ups. Overdue ones have ended."""
+    def _limits(self, record: TaskRecord, now: datetime) -> RunLimits:
+        """Return the limits of this run, with the room for calls and look-ups. Overdue ones have ended."""
         mine = [(spec, each) for spec, each in record.operations if each.run == self._run]
         ends = (each.under_way_until for spec, each in mine if spec.type is StepType.ACTIVITY)
         calls = max(self._calls, sum(end is not None and end > now for end in ends))
@@ -292,6 +292,6 @@ class _Run:
         record = self._newest
         if not self._is_failing or record is None:
             return
-        is_free = self._runner(record, self._runs.now()).room == self._runs.steps_at_once
+        is_free = self._limits(record, self._runs.now()).room == self._runs.steps_at_once
         if is_free and pending_work(record):
             self._yields.set()

@@ -89,7 +89,7 @@ def _task(registry: WorkflowRegistry, payload: str = '{"weight":7}') -> TaskReco
     return admit(workflow.new_order("t", "r", payload, NOW), NOW, SETTINGS)
 
 
-def _runner(record: TaskRecord, *, room: int = 9, seconds: float = 240, gates: Any = None) -> RunLimits:
+def _limits(record: TaskRecord, *, room: int = 9, seconds: float = 240, gates: Any = None) -> RunLimits:
     ids = iter(f"start{number}" for number in range(99))
     return RunLimits(
         epoch=record.epoch,
@@ -101,13 +101,13 @@ def _runner(record: TaskRecord, *, room: int = 9, seconds: float = 240, gates: A
     )
 
 
-def _plan(record: TaskRecord, registry: WorkflowRegistry, **runner: Any) -> list[Event]:
-    return plan(record, _runner(record, **runner), registry, at(1))
+def _plan(record: TaskRecord, registry: WorkflowRegistry, **options: Any) -> list[Event]:
+    return plan(record, _limits(record, **options), registry, at(1))
 
 
 def _run(record: TaskRecord, registry: WorkflowRegistry) -> TaskRecord:
     """Apply the plan of a run once."""
-    return fold(record, None, lambda r, now: plan(r, _runner(r), registry, now), at(1), SETTINGS).record
+    return fold(record, None, lambda r, now: plan(r, _limits(r), registry, now), at(1), SETTINGS).record
 
 
 def _done(record: TaskRecord, registry: WorkflowRegistry, step: str, result: str) -> TaskRecord:
@@ -122,7 +122,7 @@ def test_start_carries_the_request_and_the_deadline() -> None:
         epoch=1, run=1, step="a", start_id="start0", complete_by=at(21), request='{"weight":7}'
     )
     assert _plan(_task(registry), registry) == [started]
-    assert plan(_task(registry), replace(_runner(_task(registry)), epoch=2), registry, NOW) == []
+    assert plan(_task(registry), replace(_limits(_task(registry)), epoch=2), registry, NOW) == []
 
 
 def test_run_starts_as_many_calls_as_it_has_room_for() -> None:
@@ -132,7 +132,7 @@ def test_run_starts_as_many_calls_as_it_has_room_for() -> None:
     record = _task(registry)
     planned = _plan(record, registry, room=1)
     assert [event.step for event in planned if isinstance(event, StepStarted)] == ["a", "c"]
-    late = replace(_runner(record, seconds=30), has_begun=True)
+    late = replace(_limits(record, seconds=30), has_begun=True)
     assert len(plan(record, late, registry, at(1))) == 1
     first = _plan(record, registry, seconds=30)
     assert [each.complete_by for each in first if isinstance(each, StepStarted)] == [at(30), at(30), at(31)]
